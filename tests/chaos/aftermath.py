@@ -19,7 +19,7 @@ from harness import DEADLINE_S
 from sim_watch import Goal
 from sim_world import Limits
 
-from clew_daemon.cli.ledger_check import check_ledger
+from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock
@@ -81,12 +81,12 @@ def record(clew: Clew) -> dict[str, Told]:
     """Verify the ledger, hold every event against the invariants, and give what it tells, goal by goal."""
     path = clew.home / "state" / "ledger.db"
     found = check_ledger(path)  # what `clew verify --json` prints
-    if found["fault"] and found["fault"]["message"] == "is still empty":
+    if found.fault and found.fault.message == "is still empty":
         # a first daemon died while it made the file: said so, until the next one has begun
         assert not clew.seen("goal.accepted"), found
         return {}
-    assert found["ok"], found
-    if not found["events"]:
+    assert found.ok, found
+    if not found.events:
         return {}
     with Reader.open(path) as reader:
         return {goal: _told(reader, goal) for goal in reader.goals() if goal}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.ledger_check import check_ledger
+from clew_daemon.cli.commands.verify import check_ledger
 
 SECRET = "hunter2abc9"
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
@@ -31,7 +31,7 @@ def restored(clew, name="copy.db") -> dict:
 
 
 def verified(clew) -> bool:
-    return check_ledger(clew.home / "state" / "ledger.db")["ok"]
+    return check_ledger(clew.home / "state" / "ledger.db").ok
 
 
 def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(clew):
@@ -45,7 +45,7 @@ def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(cle
         assert told["bytes"] == copy.stat().st_size
         assert copy.stat().st_mode & 0o777 == 0o600
         found = check_ledger(copy)
-        assert (found["ok"], found["events"], found["goals"]) == (True, told["events"], 1)
+        assert (found.ok, found.events, found.goals) == (True, told["events"], 1)
         clew.wait("action.finished", since=since, count=20)
     wal = clew.home / "state" / "ledger.db-wal"
     assert wal.stat().st_size < 32 << 20
@@ -108,7 +108,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     assert [g["id"] for g in told["goals_lost"]] == [lost]
     assert Path(told["goals_lost"][0]["file"]).read_text().startswith("# Lost")
     assert verified(clew)
-    assert check_ledger(Path(told["aside"]))["goals"] == 2
+    assert check_ledger(Path(told["aside"])).goals == 2
     assert Path(told["aside"]).stat().st_mode & 0o777 == 0o600
 
     since = clew.now()
@@ -184,13 +184,13 @@ def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
         done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done
         found = check_ledger(clew.home / "state" / "ledger.db")
-        assert found["ok"], (steps, found)
-        assert found["goals"] in (1, 2)
+        assert found.ok, (steps, found)
+        assert found.goals in (1, 2)
         if done.returncode == 0:
             break
-        if found["goals"] == 1:
+        if found.goals == 1:
             kept = [p for p in (clew.home / "state").glob("ledger.db.*Z*") if p.suffix[-1] == "Z"]
-            assert any(check_ledger(p)["goals"] == 2 for p in kept), steps
+            assert any(check_ledger(p).goals == 2 for p in kept), steps
     else:
         raise AssertionError("it never came to its end")
     assert steps > 5

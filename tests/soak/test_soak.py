@@ -9,7 +9,7 @@ import pytest
 import soak_goals
 from soak_watch import fifth, middle, share
 
-from clew_daemon.cli.ledger_check import check_ledger
+from clew_daemon.cli.commands.verify import check_ledger
 from soak import CONFIG, SAMPLE_EVERY_S, Soak
 
 
@@ -67,7 +67,7 @@ def test_a_long_run_leaves_the_daemon_as_quick_and_as_small_as_it_was(make_clew)
 def assert_let_go(clew) -> None:
     """When the time of all goals is over, their room is free for others, and a backup from before has them all."""
     ledger = clew.home / "state" / "ledger.db"
-    events = check_ledger(ledger)["events"]
+    events = check_ledger(ledger).events
     clew.cli("backup", str(clew.folder / "copy.db"))
     clew.configure({"ledger.keep_days": 1e-9})
     clew.start()
@@ -77,9 +77,9 @@ def assert_let_go(clew) -> None:
         pages, free = database.pragma("page_count"), database.pragma("freelist_count")
     print(f"ledger {ledger.stat().st_size / 2**20:.1f} MB, {free} of {pages} pages free")  # noqa: T201
     assert free > 4 / 5 * pages
-    assert check_ledger(ledger)["ok"]
+    assert check_ledger(ledger).ok
     clew.cli("restore", str(clew.folder / "copy.db"))
-    assert check_ledger(ledger)["events"] == events
+    assert check_ledger(ledger).events == events
 
 
 def assert_flat(soak: Soak, steps: list[tuple[int, int]]) -> None:

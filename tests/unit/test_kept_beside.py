@@ -1,6 +1,6 @@
 """What is kept beside the events can be made anew from them: snapshots of the playbook, outlines of ended goals."""
 
-from clew_daemon.cli.ledger_check import check_ledger
+from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
@@ -48,10 +48,10 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, compressed(dump(state)))
     assert (
         "snapshot is not what its events give: reason"
-        in check_ledger(ledger.path)["fault"]["message"]
+        in check_ledger(ledger.path).fault.message
     )
     kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, kept)
-    assert check_ledger(ledger.path)["ok"]
+    assert check_ledger(ledger.path).ok
     corrupted(ledger, "UPDATE snapshots SET state = x'00' WHERE goal = ?", "a")
-    assert "its snapshot was changed" in check_ledger(ledger.path)["fault"]["message"]
+    assert "its snapshot was changed" in check_ledger(ledger.path).fault.message

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.ledger_check import check_ledger
+from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.pages import actions
 from clew_daemon.record.store import load_state
@@ -44,7 +44,7 @@ def opened(ledger):
 def test_it_is_read_and_verified_as_it_is(state):
     before = (state / "ledger.db").read_bytes()
     found = check_ledger(state / "ledger.db", state)
-    assert (found["ok"], found["events"], found["goals"]) == (True, 36, 2)
+    assert (found.ok, found.events, found.goals) == (True, 36, 2)
     with Reader.open(state / "ledger.db") as reader:
         done, half = load_state(reader, DONE), load_state(reader, HALF)
         (last,) = actions(reader, DONE, 1)[0]
@@ -79,7 +79,7 @@ async def test_its_goals_continue(ledger, state):
         "in_progress",
     ]
     assert dump(load_state(ledger, HALF)) == dump(core.state)
-    assert check_ledger(ledger.path, state)["ok"]
+    assert check_ledger(ledger.path, state).ok
 
 
 async def test_a_snapshot_of_another_version_is_not_read(ledger):

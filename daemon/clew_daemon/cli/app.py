@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import cast
 
 import click
@@ -15,26 +17,25 @@ from clew_daemon import VERSION
 from clew_daemon.reading.instance import Instance
 
 SUMMARY_CHARS = 1_000
+GIT_S = 5.0
 
 
 class LazyCommand(click.Command):
-    """A stand-in for a command that is not imported yet: its name, and its line in the help.
+    """A stand-in for a command that is not imported yet: its name, its line in the help, and the `section` of that.
 
     `target` is its module below `cli.commands`, or the whole name of a module elsewhere, with `:attribute` where that
-    is not the command's name. `section` is the heading that help lists it under.
+    is not the command's name.
     """
 
-    def __init__(self, name: str, target: str, summary: str, section: str = "Commands") -> None:
+    def __init__(self, name: str, target: str, summary: str, section: str) -> None:
         super().__init__(name, short_help=summary)
-        self.target = target
-        self.section = section
+        self.target, self.section = target, section
 
     def imported(self) -> click.Command:
         """Import and return the command itself."""
         module, _, attribute = self.target.partition(":")
-        if not module.startswith("clew_daemon."):
-            module = f"clew_daemon.cli.commands.{module}"
-        found = getattr(import_module(module), attribute or str(self.name))
+        within = "" if module.startswith("clew_daemon.") else "clew_daemon.cli.commands."
+        found = getattr(import_module(within + module), attribute or str(self.name))
         return cast("click.Command", found)
 
 
@@ -44,18 +45,19 @@ class CommandGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(self.commands)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by section, each with its whole summary: wrapped, never shortened."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        width = max(len(name) for name, _ in found)
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """List commands with their whole summaries; those of the further sections by name, so that all fit a screen."""
         sections: dict[str, list[tuple[str, str]]] = {}
-        for name, one in found:
-            if one:
-                row = (name.ljust(width), one.get_short_help_str(SUMMARY_CHARS))
-                sections.setdefault(getattr(one, "section", "Commands"), []).append(row)
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        for name, one in self.commands.items():
+            row = (name, one.get_short_help_str(SUMMARY_CHARS))
+            sections.setdefault(getattr(one, "section", "Commands"), []).append(row)
+        (title, rows), *rest = sections.items()
+        with formatter.section(title):
+            formatter.write_dl(rows)
+        if rest:
+            named = [(title, " ".join(name for name, _ in rows)) for title, rows in rest]
+            with formatter.section("More, each with --help"):
+                formatter.write_dl(named)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,82 +67,72 @@ class CommandGroup(click.Group):
 
 
 SECTIONS = {
-    "Goals": [
+    "Most used": [
         ("submit", "submit", "Add goals: files, or the text of a goal."),
         ("status", "status", "Show all goals, or one goal's tree and progress."),
         ("watch", "watch:command", "Show what goals do, as it happens."),
         ("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
-        ("web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."),
-    ],
-    "What a goal did": [
+        ("continue", "steering:go_on", "Continue goals, whatever stopped them."),
+        ("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
         ("history", "history", "Show a goal's actions, oldest first."),
-        ("show", "history", "Show one action in full: arguments, verdict, output."),
         ("diff", "diff", "Show what a goal, or a subtask, changed in its workspace."),
+        ("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
+        ("run", "service", "Run the daemon in the foreground, as systemd does."),
+        ("doctor", "doctor", "Check the setup and suggest fixes."),
+        ("demo", "demo", "Show the main job on a sample goal; it needs no LLM."),
+    ],
+    "what a goal did": [
+        ("show", "history", "Show one action in full: arguments, verdict, output."),
         ("proof", "proof", "Show what a goal's label says, and accept what it asks about."),
         ("loops", "loops", "Show the loops that were detected, with the evidence."),
         ("context", "context", "Show exactly what the agent's LLM would be shown now."),
         ("logs", "logs", "Show the last lines of the log, or follow it."),
     ],
-    "Steering": [
-        ("continue", "steering:go_on", "Continue goals, whatever stopped them."),
-        ("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
+    "steering": [
         ("pause", "steering", "Stop goals until `clew continue`, after the running action."),
-        ("edit", "edit", "Change a goal's text, checks or limits in your editor."),
-        ("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
-        ("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
         ("cancel", "steering", "Cancel goals (`continue` reopens them)."),
+        ("edit", "edit", "Change a goal's text, checks or limits in your editor."),
+        ("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
         ("rm", "steering", "Take goals that have ended out of the lists."),
         ("resume", "steering", "As `continue`, for paused, waiting or blocked goals only."),
         ("retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."),
     ],
-    "The daemon": [
-        ("run", "run", "Run the daemon in the foreground, as systemd does."),
+    "the daemon": [
         ("start", "service", "Start the systemd user service."),
         ("stop", "service", "Stop the systemd user service."),
         ("restart", "service", "Restart the systemd user service."),
         ("reload", "config", "Read the config again, and show what changed."),
         ("service", "service", "Install, inspect or remove the systemd user service."),
         ("config", "config", "Show the config, and where each value comes from."),
-        ("doctor", "doctor", "Check the setup and suggest fixes."),
+    ],
+    "views": [
+        ("web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."),
         ("herald", "clew_daemon.herald.command", "Serve metrics, send traces and messages."),
         ("metrics", "clew_daemon.herald.command", "Print the metrics once."),
-        ("demo", "demo", "Show the main job on a sample goal; it needs no LLM."),
     ],
-    "The record": [
+    "the record": [
         ("backup", "backup", "Copy the ledger to a file, and verify the copy."),
         ("restore", "backup", "Replace the ledger with a backup, while no daemon runs."),
         ("verify", "verify", "Replay the ledger and check it."),
         ("playbook", "playbook:playbook", "Manage the strategies learned across goals."),
     ],
 }
-"""The commands by what they are for, most used first."""
+"""The commands by what they are for, most used first; the help shows the lines of the first section alone."""
 
 COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() for one in listed]
 
 
-GIT_S = 5.0
-
-
 def version_line() -> str:
-    """Return the line of `clew --version`."""
-    commit = _commit()
-    return f"clew {VERSION} ({commit})" if commit else f"clew {VERSION}"
-
-
-def _commit() -> str:
-    """Return the commit that this clew was built from, or is a checkout of; "" where neither is known."""
+    """Return the line of `clew --version`, with the commit that this clew was built from, or is a checkout of."""
     package = Path(clew_daemon.__file__).parent
-    if (package / "commit").exists():
-        return (package / "commit").read_text().strip()
-    clone = package.parents[1]
-    if not (clone / ".git").exists():
-        return ""
-    command = ["git", "-C", str(clone), "rev-parse", "--short=7", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_S)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
+    clone, built, commit = package.parents[1], package / "commit", ""
+    if built.exists():
+        commit = built.read_text().strip()
+    elif (clone / ".git").exists():
+        command = ["git", "-C", str(clone), "rev-parse", "--short=7", "HEAD"]
+        with suppress(OSError, subprocess.SubprocessError):
+            commit = subprocess.check_output(command, text=True, timeout=GIT_S, stderr=DEVNULL)
+    return f"clew {VERSION}{f' ({commit.strip()})' if commit else ''}"
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:

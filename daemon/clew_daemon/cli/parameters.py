@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +28,9 @@ def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -
     from clew_daemon.reading.queries import goal_names
 
     instance = Instance.of(context.find_root().params.get("home"), os.environ)
-    try:
+    with suppress(CliError, OSError):
         return [word for word in goal_names(instance) if word.startswith(incomplete)]
-    except (CliError, OSError):
-        return []
+    return []
 
 
 def _goal_argument(name: str, metavar: str, summary: str, nargs: int = 1) -> Callable[[FC], FC]:
@@ -52,7 +53,9 @@ some_goals = _goal_argument("goals", "[GOAL]...", f"{_SEVERAL}; omit for all goa
 all_goals = click.option(
     "--all", "every", is_flag=True, help="All goals to which the command applies."
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, is_eager=True, help="Print one JSON document."
+)
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
@@ -73,25 +76,30 @@ class Number(click.types.IntParamType):
 
 
 SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
-limit = click.option(
-    "-n",
-    "--limit",
-    type=Number(0, 1 << 62),
-    metavar="N",
-    help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
-)
+
+
+def limit(default: int = LIMIT, which: str = "") -> Callable[[FC], FC]:
+    """Return the option for how many entries to show, None for all; it needs `as_json` beside it."""
+
+    def shown(context: click.Context, _: click.Parameter, given: int | None) -> int | None:
+        if given is None:
+            return LIMIT_JSON if context.params["as_json"] else default
+        return given or None
+
+    text = f"Show the last N{which} (default {default}, with --json {LIMIT_JSON}; 0: all)."
+    kind = Number(0, 1 << 62)
+    return click.option("-n", "--limit", type=kind, metavar="N", callback=shown, help=text)
+
+
+def before(which: str) -> Callable[[FC], FC]:
+    """Return the option that shows only what was recorded before an event."""
+    return click.option("--before", type=SEQ, metavar="SEQ", help=f"Only {which}.")
 
 
 def optional_file(summary: str) -> Callable[[FC], FC]:
     """Return the argument FILE, which may be omitted."""
-    return click.argument(
-        "file", metavar="[FILE]", required=False, type=click.Path(path_type=Path), help=summary
-    )
-
-
-def limited(limit: int | None, *, as_json: bool, default: int = LIMIT) -> int | None:
-    """Return how many entries to show, None for all."""
-    return (LIMIT_JSON if as_json else default) if limit is None else limit or None
+    kind = click.Path(path_type=Path)
+    return click.argument("file", metavar="[FILE]", required=False, type=kind, help=summary)
 
 
 def earlier_lines(more: object, what: str, command: str) -> list[Line]:
@@ -99,17 +107,25 @@ def earlier_lines(more: object, what: str, command: str) -> list[Line]:
     return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []
 
 
+def can_ask() -> bool:
+    """Return whether a person can be asked: both ends are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def confirmed(question: str) -> bool:
+    """Ask a person; Ctrl-C and Ctrl-D at the prompt are a no."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        print()
+        return False
+
+
 # -- the argument SUBTASK: `2.1` is the first subtask of the second task, as `clew history` shows it
 
 _NUMBER = re.compile(r"#?(?:(\d{1,6})\.)?(\d{1,6})")
-
-
-subtask = click.argument(
-    "subtask",
-    metavar="[SUBTASK]",
-    required=False,
-    help="Only this subtask: 2.1 is the first one of the second task.",
-)
+_SUBTASK = "Only this subtask: 2.1 is the first one of the second task."
+subtask = click.argument("subtask", metavar="[SUBTASK]", required=False, help=_SUBTASK)
 
 
 def position(name: str, goal: Goal, number: str | None) -> Position | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.sanitize import clean
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -81,12 +82,18 @@ def _styled(line: Line) -> Text:
     return Text.assemble(*line)
 
 
-def show(value: Any, lines: Iterable[Line | str], *, as_json: bool) -> None:
-    """Print a result: as one JSON document, or as lines."""
+def show(
+    value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool = False
+) -> None:
+    """Print a result: as one JSON document, or as lines; a command whose work has `failed` exits with 1 then."""
     if as_json:
         print_json(value)
     else:
         print_lines([(line, "")] if isinstance(line, str) else line for line in lines)
+    if failed:
+        from click.exceptions import Exit
+
+        raise Exit(ExitCode.FAILED)
 
 
 def wrapped(line: Line, width: int) -> list[Text]:

@@ -1,6 +1,6 @@
 """Checking a ledger from end to end, without trusting or changing it, and copying it as it stands at one moment.
 
-It checks the record, not its meaning: `clew_daemon.cli.ledger_check` folds the events.
+It checks the record, not its meaning: `clew_daemon.cli.commands.verify` folds the events.
 """
 
 from __future__ import annotations

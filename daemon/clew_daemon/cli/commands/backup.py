@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,6 +31,43 @@ DEADLINE_S = 600.0
 MB = 1 << 20
 
 
+@dataclass
+class SetBack:
+    """A goal that the backup has at an earlier point."""
+
+    id: str
+    events: int
+    status: str
+
+
+@dataclass
+class Lost:
+    """A goal that is not on record any more, and its file where that is kept."""
+
+    id: str
+    file: str | None
+    status: str | None
+
+
+@dataclass
+class Verified:
+    """What a ledger holds, and after a restore what the one before it had more, where that is, and whose it was."""
+
+    events: int
+    goals: int
+    seq: int
+    file: str | None = None
+    aside: str | None = None
+    note: str = ""
+    goals_lost: list[Lost] = field(default_factory=list)
+    goals_set_back: list[SetBack] = field(default_factory=list)
+    home: str | None = None
+
+    def __str__(self) -> str:
+        held = f"{counted(self.events, 'event')} of {counted(self.goals, 'goal')}"
+        return f"{held}, up to number {self.seq}"
+
+
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is an earlier backup, or empty.")
@@ -45,14 +82,14 @@ def backup(instance: Instance, file: Path, force: bool, as_json: bool) -> None:
         _refuse_target(file, instance, force=force)  # it may be something else by now
         part.replace(file)
         sync(file.absolute().parent)
-    done = {"file": str(file.absolute()), "bytes": size, **found}
-    show(done, [f"{file}: {contents(found)}, {size / MB:.1f} MB; verified"], as_json=as_json)
+    done = {"file": str(file.absolute()), "bytes": size}
+    done |= {"events": found.events, "goals": found.goals, "seq": found.seq}
+    show(done, [f"{file}: {found}, {size / MB:.1f} MB; verified"], as_json=as_json)
 
 
-def verified_copy(source: Path, target: Path) -> dict[str, Any]:
-    """Copy a ledger and verify the copy; return {events, goals, seq} of it, or raise CliError."""
-    from clew_daemon.cli.ledger_check import check_ledger
-    from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy
+def verified_copy(source: Path, target: Path) -> Verified:
+    """Copy a ledger and verify the copy; return what it holds, or raise CliError."""
+    from clew_shared.ledger import LedgerCorrupt, LedgerError, copy
 
     if not source.exists():
         raise CliError(f"there is no ledger at {source}")
@@ -64,18 +101,25 @@ def verified_copy(source: Path, target: Path) -> dict[str, Any]:
 
     try:
         copy(source, target, refuse_late)
-        with Reader.open(target) as reader:
-            last = reader.last_seq()
+        return _verified(target, source, "nothing was changed")
     except LedgerCorrupt as error:  # its own advice, to move the file away, is for the one in use
         tail = "nothing was changed; `clew verify` checks the ledger in use"
         raise CliError(f"{error.path}: {error.what}; {tail}") from None
     except LedgerError as error:
         raise CliError(str(error)) from None
-    report = check_ledger(target)
-    if fault := report["fault"]:
-        at = "" if fault["seq"] is None else f" at event {fault['seq']}"
-        raise CliError(f"{source} is damaged{at}: {fault['message']}; nothing was changed")
-    return {"events": report["events"], "goals": report["goals"], "seq": last}
+
+
+def _verified(ledger: Path, named: Path, advice: str) -> Verified:
+    """Return what a ledger holds; raise CliError about the one that is `named` where it is damaged."""
+    from clew_daemon.cli.commands.verify import check_ledger, place
+    from clew_shared.ledger import Reader
+
+    with Reader.open(ledger) as reader:
+        last = reader.last_seq()
+    report = check_ledger(ledger)
+    if fault := report.fault:
+        raise CliError(f"{named} is damaged{place(fault)}: {fault.message}; {advice}")
+    return Verified(report.events, report.goals, last)
 
 
 @contextmanager
@@ -89,12 +133,6 @@ def temporary(target: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             remove(part)
-
-
-def contents(found: dict[str, Any]) -> str:
-    """Return what a ledger holds, as in `7 events of 1 goal, up to number 9`."""
-    events, goals = counted(found["events"], "event"), counted(found["goals"], "goal")
-    return f"{events} of {goals}, up to number {found['seq']}"
 
 
 def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
@@ -127,32 +165,26 @@ def _is_backup(file: Path) -> bool:
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
 UNFINISHED = ("in_progress", "queued", "waiting", "blocked")
-NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
 
 
 @click.command()
 @parameters.optional_file("A backup of a ledger.")
-@click.option(
-    "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
-)
+@click.option("--keep", is_flag=True, help="Continue with the ledger as it is.")
 @click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
 @parameters.as_json
 @click.pass_obj
 def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_json: bool) -> None:
     """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it.
 
-    It asks first if the present ledger has more than the backup; with --json it does not ask.
+    It asks first if the present ledger has more than the backup; with --json it does not ask. A ledger that lacks what
+    it once had stops the daemon: --keep continues without that.
     """
     if (file is None) != keep:
-        raise click.UsageError(
-            "name a FILE to restore, or use --keep to continue with the ledger as it is"
-        )
+        raise click.UsageError("name a FILE to restore, or use --keep for the ledger as it is")
     with _daemon_locks(instance):
-        found = (
-            _keep(instance) if file is None else _replace(instance, file, ask=not (yes or as_json))
-        )
-        done = {**found, **_accept(instance, found)}
-    show(done, _done_lines(done), as_json=as_json)
+        done = _kept(instance) if file is None else _replaced(instance, file, yes or as_json)
+        _accept(instance, done)
+    show(asdict(done), _done_lines(done), as_json=as_json)
 
 
 @contextmanager
@@ -172,87 +204,73 @@ def _daemon_locks(instance: Instance) -> Iterator[None]:
         yield
 
 
-def _keep(instance: Instance) -> dict[str, Any]:
+def _kept(instance: Instance) -> Verified:
     """Verify the present ledger, which is to be continued with as it is."""
-    from clew_daemon.cli.ledger_check import check_ledger
-    from clew_shared.ledger import Reader
-
     ledger = instance.ledger
     if not ledger.exists():
         raise CliError(f"there is no ledger at {ledger} to keep; name a backup to restore")
-    report = check_ledger(ledger)
-    if fault := report["fault"]:
-        how = "restore a backup (`clew restore FILE`)"
-        raise CliError(f"{ledger} is damaged: {fault['message']}; {how}")
-    with Reader.open(ledger) as reader:
-        found = {"events": report["events"], "goals": report["goals"], "seq": reader.last_seq()}
-    return {"file": None, **found, "aside": None, **NOTHING_LOST}
+    return _verified(ledger, ledger, "restore a backup (`clew restore FILE`)")
 
 
-def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
-    """Put a verified copy of the backup in the place of the ledger; `ask` before anything is taken off the record."""
+def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
+    """Put a verified copy of the backup in the place of the ledger; asks before anything is taken off the record."""
     ledger = instance.ledger
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")
     with temporary(ledger) as part:
-        found = verified_copy(file, part)
-        lost = _compare(instance, part)
-        if ask and (lost["goals_lost"] or lost["goals_set_back"]):
-            _ask(lost)
-        aside = _put_in_place(
-            part, ledger
-        )  # killed after this, the next start asks what is missing
-    return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
+        done = verified_copy(file, part)
+        done.file = str(file.absolute())
+        _compare(instance, part, done)
+        if not unasked and (done.goals_lost or done.goals_set_back):
+            _ask(done)
+        aside = _put_in_place(part, ledger)
+        # killed after this, the next start asks what is missing
+    done.aside = str(aside) if aside else None
+    return done
 
 
-def _ask(lost: dict[str, Any]) -> None:
-    for line in _lost_lines(lost):
-        print(clean(line))
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+def _ask(lost: Verified) -> None:
+    print(clean("\n".join(_lost_lines(lost)), lines=True))
+    if not parameters.can_ask():
         raise CliError("nothing was changed: there is no terminal to ask on; --yes restores it")
-    with suppress(click.Abort):  # Ctrl-C or Ctrl-D at the prompt
-        if click.confirm("Restore the backup? The present ledger is kept beside it."):
-            return
-    raise CliError("nothing was changed")
+    if not parameters.confirmed("Restore the backup? The present ledger is kept beside it."):
+        raise CliError("nothing was changed")
 
 
-def _compare(instance: Instance, backup: Path) -> dict[str, Any]:
+def _compare(instance: Instance, backup: Path, done: Verified) -> None:
+    """Note what the present ledger has more than the backup."""
     from clew_shared.ledger import LedgerError, Reader
 
-    if not instance.ledger.exists():
-        return NOTHING_LOST
-    try:
-        with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
-            return _difference(instance, present, restored)
-    except LedgerError as error:
-        return NOTHING_LOST | {"note": f"what is lost is unknown: {error.what}"}
+    if instance.ledger.exists():
+        try:
+            with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
+                _note_difference(instance, present, restored, done)
+        except LedgerError as error:
+            done.note = f"what is lost is unknown: {error.what}"
+            done.goals_lost, done.goals_set_back = [], []
 
 
-def _difference(instance: Instance, present: Reader, restored: Reader) -> dict[str, Any]:
+def _note_difference(instance: Instance, present: Reader, restored: Reader, done: Verified) -> None:
     from clew_daemon.record.store import load_state
 
-    def status(reader: Reader, goal: str) -> str:
-        return str(load_state(reader, goal).goal.status)
-
     now, then, purged = present.heads(), restored.heads(), set(restored.purged())
-    missing = present.last_seq() - restored.last_seq()
-    note = f"recorded after the backup: {counted(missing, 'event')}" if missing > 0 else ""
+    if (missing := present.last_seq() - restored.last_seq()) > 0:
+        done.note = f"recorded after the backup: {counted(missing, 'event')}"
     if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
-        note = "the backup comes from a different ledger than the one that was here"
-    lost, back = [], []
+        done.note = "the backup comes from a different ledger than the one that was here"
     for goal in filter(None, sorted(now)):
         if goal in then and now[goal][0] > then[goal][0]:
             events = sum(1 for _ in present.read(goal, then[goal][0]))
-            back.append({"id": goal, "events": events, "status": status(restored, goal)})
+            status = str(load_state(restored, goal).goal.status)
+            done.goals_set_back.append(SetBack(goal, events, status))
         elif goal not in then and goal not in purged:
-            file = _goal_file(instance.places.state / "goals" / goal)
-            lost.append({"id": goal, "file": file, "status": status(present, goal)})
-    return {"note": note, "goals_lost": lost, "goals_set_back": back}
+            status = str(load_state(present, goal).goal.status)
+            done.goals_lost.append(_lost(goal, instance.places.state / "goals" / goal, status))
 
 
-def _goal_file(folder: Path) -> str | None:
-    path = folder / "goal.md"
-    return str(path) if path.exists() else None
+def _lost(goal: str, folder: Path, status: str | None) -> Lost:
+    file = folder / "goal.md"
+    return Lost(goal, str(file) if file.exists() else None, status)
 
 
 def _put_in_place(part: Path, ledger: Path) -> Path | None:
@@ -292,12 +310,8 @@ def _checkpoint(ledger: Path) -> None:
         return
 
 
-def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
-    """Let the next start continue with the ledger; return {note, goals_lost, home}.
-
-    The folders of goals that the ledger lacks are moved away. `home` is the home that the ledger comes from if it is
-    another one: the next start blocks its unfinished goals.
-    """
+def _accept(instance: Instance, done: Verified) -> None:
+    """Let the next start continue with the ledger; the folders of goals that it lacks are moved away."""
     from clew_daemon.record import home, lost_record
     from clew_shared.ledger import LedgerError, Reader
 
@@ -309,47 +323,39 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
             before = home.last(reader)
     except LedgerError as error:
         raise CliError(str(error)) from None
-    gone = {goal["id"]: goal for goal in lost["goals_lost"]}
+    done.note = done.note or "; ".join(missing.faults if missing else ())
+    gone = {one.id: one for one in done.goals_lost}
     for goal, folder in moved.items():
-        status = gone.get(goal, {}).get("status")
-        gone[goal] = {"id": goal, "file": _goal_file(folder), "status": status}
-    other = before if home.is_other(before, home.here(state)) else None
-    return {
-        "note": lost["note"] or "; ".join(missing.faults if missing else ()),
-        "goals_lost": [gone[goal] for goal in sorted(gone)],
-        "home": f"{other.path} (on {other.host})" if other else None,
-    }
+        gone[goal] = _lost(goal, folder, gone[goal].status if goal in gone else None)
+    done.goals_lost = [gone[goal] for goal in sorted(gone)]
+    if before and home.is_other(before, home.here(state)):  # its unfinished goals will be blocked
+        done.home = f"{before.path} (on {before.host})"
 
 
-def _done_lines(done: dict[str, Any]) -> list[str]:
-    what = f"restored {done['file']}" if done["file"] else "kept the ledger as it is"
-    lines = [f"{what}: {contents(done)}; verified"]
-    if done["aside"]:
-        lines.append(f"the ledger that was there is kept as {done['aside']}")
+def _done_lines(done: Verified) -> list[str]:
+    what = f"restored {done.file}" if done.file else "kept the ledger as it is"
+    lines = [f"{what}: {done}; verified"]
+    if done.aside:
+        lines.append(f"the ledger that was there is kept as {done.aside}")
     lines += map(clean, _lost_lines(done))
-    if done["home"]:
+    if done.home:
         lines.append(
-            f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks its "
+            f"it comes from {clean(done.home)}, whose daemon may still be working on it: the next start blocks its "
             "unfinished goals until you resume or cancel them"
         )
     return lines
 
 
-def _lost_lines(lost: dict[str, Any]) -> list[str]:
+def _lost_lines(lost: Verified) -> list[str]:
     """Return lines on what is not on record after the restore: by status, and with the files of unfinished goals."""
-    by_status: dict[str, list[dict[str, Any]]] = {}
-    for goal in lost["goals_lost"]:
-        by_status.setdefault(goal["status"] or "their status is unknown", []).append(goal)
-    lines = [lost["note"]] if lost["note"] else []
-    for status, goals in sorted(by_status.items()):
-        names = ", ".join(goal["id"] for goal in goals)
-        lines.append(f"no longer on record, {status.replace('_', ' ')}: {names}")
-        lines += [
-            f"  to run it again: clew submit {shlex.quote(goal['file'])}"
-            for goal in goals
-            if goal["file"] and status in UNFINISHED
-        ]
-    for goal in lost["goals_set_back"]:
-        back = counted(goal["events"], "event")
-        lines.append(f"set back by {back}: {goal['id']}, then {goal['status'].replace('_', ' ')}")
+    lines = [lost.note] if lost.note else []
+    for status in sorted({goal.status or "" for goal in lost.goals_lost}):
+        goals = [goal for goal in lost.goals_lost if (goal.status or "") == status]
+        named = status.replace("_", " ") or "their status is unknown"
+        lines.append(f"no longer on record, {named}: {', '.join(goal.id for goal in goals)}")
+        files = [goal.file for goal in goals if goal.file and status in UNFINISHED]
+        lines += [f"  to run it again: clew submit {shlex.quote(file)}" for file in files]
+    for back in lost.goals_set_back:
+        then = f"{back.id}, then {back.status.replace('_', ' ')}"
+        lines.append(f"set back by {counted(back.events, 'event')}: {then}")
     return lines

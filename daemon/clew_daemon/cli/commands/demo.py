@@ -11,11 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import click
 import psutil
@@ -25,13 +24,19 @@ from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 REPORT_S, DEMO_S, ACCEPT_S = 30.0, 180.0, 20.0
+START_S, STOP_S = 30.0, 20.0
 POLL_S, WATCH_S = 0.05, 0.03
 KILLS_MIN = 3
+LOG_LINES_SHOWN = 5
+PAUSE_S = 0.4
+"""The length of each step, so that there is something to see, and to kill."""
+FILES = Path(__file__).parents[1] / "demo_files"
 NEXT = """
 What to try next:
   {clew} doctor                 check the setup of this machine
@@ -59,27 +64,30 @@ def demo(chaos: bool, keep: bool) -> None:
 
 def _played(home: Path, *, chaos: bool) -> bool:
     """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
-    from clew_daemon.cli.ledger_check import check_ledger
+    from clew_daemon.cli.commands.verify import check_ledger
 
     instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
-    # without this shell's config, and without the service manager
-    env = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
-    env.pop("NOTIFY_SOCKET", None)
     killer = WorkerKiller()
+    deadline = time.monotonic() + DEMO_S
+
+    def each(details: Sequence[GoalView]) -> None:
+        if time.monotonic() > deadline:
+            raise CliError(f"the goals did not end within {DEMO_S:g} s")
+        if chaos:
+            killer.kill(details)
+
     furnish(home, sys.executable)
-    with own_daemon(instance, env) as pid:
+    with own_daemon(instance) as pid:
         print(f"daemon: pid {pid}, in a temporary home: {home}", flush=True)
         goals = _submitted(instance)
-        passed = _watched(instance, goals, killer if chaos else None)
+        passed = watch(instance, goals, each, stays=False, poll_s=WATCH_S)
         for goal in goals:
             _show_report(instance, goal)
     found = check_ledger(instance.ledger)
-    what = f"ok, {found['events']} events" if found["ok"] else f"error: {found['fault']}"
-    print(f"ledger: {what}")
+    print(f"ledger: {f'ok, {found.events} events' if found.ok else f'error: {found.fault}'}")
     if chaos:
         print(f"workers killed: {killer.kills}")
-        passed = passed and killer.kills >= KILLS_MIN
-    passed = passed and bool(found["ok"])
+    passed = passed and found.ok and (not chaos or killer.kills >= KILLS_MIN)
     print("demo passed" if passed else "demo failed")
     if passed:
         is_found = shutil.which("clew") or Path(sys.argv[0]).name != "clew"
@@ -94,7 +102,7 @@ class WorkerKiller:
         self.kills = 0
         self._done: set[tuple[str, int, int]] = set()
 
-    def __call__(self, details: Sequence[dict[str, Any]]) -> None:
+    def kill(self, details: Sequence[GoalView]) -> None:
         for detail in details:
             at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
             # The looping agent is killed after a refusal, which must outlive it.
@@ -108,18 +116,6 @@ class WorkerKiller:
                     self._done.add(at)
                     self.kills += 1
                     print(f"{detail['id']}: sent SIGKILL to its worker, process {pid}", flush=True)
-
-
-def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) -> bool:
-    deadline = time.monotonic() + DEMO_S
-
-    def each(details: Sequence[dict[str, Any]]) -> None:
-        if time.monotonic() > deadline:
-            raise CliError(f"the goals did not end within {DEMO_S:g} s")
-        if killer is not None:
-            killer(details)
-
-    return watch(instance, goals, each, stays=False, poll_s=WATCH_S)
 
 
 def _submitted(instance: Instance) -> list[str]:
@@ -144,23 +140,21 @@ def _show_report(instance: Instance, goal: str) -> None:
     print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
 
 
-START_S = 30.0
-STOP_S = 20.0
-LOG_LINES_SHOWN = 5
-
-
 @contextmanager
-def own_daemon(instance: Instance, env: Mapping[str, str]) -> Iterator[int]:
-    """Run a daemon with this environment on the home of `instance`, and yield its pid once it is ready."""
+def own_daemon(instance: Instance) -> Iterator[int]:
+    """Run a daemon on the home of `instance`, and yield its pid once it is ready."""
     home = instance.places.config.parent
     log = home / "daemon.out"
+    # without this shell's config, and without the service manager
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    env.pop("NOTIFY_SOCKET", None)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=dict(env),
+            env=env,
             start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
         )
     try:
@@ -177,45 +171,36 @@ def own_daemon(instance: Instance, env: Mapping[str, str]) -> Iterator[int]:
 
 def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and process.poll() is None:
         answer = ask(instance.socket, PingRequest())
         if answer is not None and answer["ready"]:
             return
-        if process.poll() is not None:
-            break
         time.sleep(POLL_S)
     output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
     raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
 
 
-# -- the files of its home: a config, a sample goal, and one whose agent loops
-
-
-FILES = Path(__file__).parents[1] / "demo_files"
-PAUSE_S = 0.4
-"""The length of each step, so that there is something to see, and to kill."""
-
-
 def furnish(home: Path, python: str) -> None:
     """Write the config of the demo, and the files that the looping goal begins with, into its home."""
     command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
-    _fill("config.toml.in", home / "config.toml", command=_quoted(command))
+    (home / "config.toml").write_text(
+        _filled("config.toml.in", command=_quoted(command)), encoding="utf-8"
+    )
     (home / "shop").mkdir()
     for file in (FILES / "shop").iterdir():
-        _fill(f"shop/{file.name}", home / "shop" / file.stem, python=shlex.quote(python))
+        text = _filled(f"shop/{file.name}", python=shlex.quote(python))
+        (home / "shop" / file.stem).write_text(text, encoding="utf-8")
 
 
 def goal_files(home: Path, python: str) -> dict[str, bytes]:
     """Return the goal files by name."""
-    command, shop = shlex.quote(python), _quoted(str(home / "shop"))
+    command = shlex.quote(python)
     check = _quoted(f"{command} -m unittest -q test_mathx")
-    sample = _filled("mathx.md", python=command, check=check, pause_s=PAUSE_S)
-    looping = _filled("change.md", workspace=shop)
-    return {"mathx.md": sample.encode(), "change.md": looping.encode()}
-
-
-def _fill(name: str, target: Path, **values: object) -> None:
-    target.write_text(_filled(name, **values), encoding="utf-8")
+    workspace = _quoted(str(home / "shop"))
+    return {
+        "mathx.md": _filled("mathx.md", python=command, check=check, pause_s=PAUSE_S).encode(),
+        "change.md": _filled("change.md", workspace=workspace).encode(),
+    }
 
 
 def _filled(name: str, **values: object) -> str:

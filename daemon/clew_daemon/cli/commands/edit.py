@@ -15,6 +15,7 @@ from clew_daemon.control.requests import EditRequest
 from clew_daemon.reading.client import RequestRefused, send
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import goal_file, goal_id
 from clew_daemon.reading.sanitize import clean
 
 FILE_BYTES_MAX = 1 << 20
@@ -37,13 +38,11 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    from clew_daemon.reading.queries import goal_file, goal_id
-
     name = goal_id(instance, goal)
     send(instance.socket, EditRequest(name))  # before anyone has written anything
     if file is not None:
         with click.open_file(file, "rb") as stream:
-            print(_sent(instance, name, _text(stream.read(FILE_BYTES_MAX + 1))))
+            print(_sent(instance, name, stream.read(FILE_BYTES_MAX + 1)))
         return
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
     draft = folder / f"{name}.md"
@@ -59,31 +58,27 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
 def _edited(instance: Instance, goal: str, draft: Path) -> str:
     """Let a person edit until the goal file has no errors, or they have had enough; return what was changed."""
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
+        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
     before = draft.read_bytes()
     while True:
-        _open_editor(draft)
+        try:
+            click.edit(filename=str(draft))
+        except click.ClickException as error:
+            raise CliError(error.message) from None
         if draft.read_bytes() == before:
             return f"{goal}: nothing was changed"
         try:
-            return _sent(instance, goal, _text(draft.read_bytes()))
+            return _sent(instance, goal, draft.read_bytes())
         except RequestRefused as error:
-            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            if not parameters.can_ask():
                 raise
             print_error(error.message)
             if not click.confirm("Edit it again?", default=True):
                 raise CliError("the goal file has errors") from None
 
 
-def _open_editor(draft: Path) -> None:
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
-        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
-    try:
-        click.edit(filename=str(draft))
-    except click.ClickException as error:
-        raise CliError(error.message) from None
-
-
-def _text(raw: bytes) -> str:
+def _sent(instance: Instance, goal: str, raw: bytes) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -91,9 +86,5 @@ def _text(raw: bytes) -> str:
         raise CliError(why) from None
     if len(raw) > FILE_BYTES_MAX or len(text) > SENT_CHARS_MAX:
         raise CliError("the goal file is too long to be edited: submit it as another goal")
-    return text
-
-
-def _sent(instance: Instance, goal: str, text: str) -> str:
     answer = send(instance.socket, EditRequest(goal, text))
     return f"{clean(answer['id'])}: {clean(answer['said'])}"

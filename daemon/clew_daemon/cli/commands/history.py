@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading import output
-from clew_daemon.reading.actions import action_lines, last_actions, place, took, whole_action
+from clew_daemon.reading.actions import (
+    Action,
+    action_lines,
+    last_actions,
+    place,
+    took,
+    whole_action,
+)
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
+from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.record.moment import local
@@ -23,44 +31,41 @@ ARGS_CHARS = 120
 
 @click.command()
 @parameters.goal
-@parameters.limit
-@click.option("--before", type=parameters.SEQ, metavar="SEQ", help="Only actions before this one.")
-@click.option(
-    "--iterations",
-    is_flag=True,
-    help="Show iteration records instead: the calls of each turn and what was found.",
-)
+@parameters.limit()
+@parameters.before("actions before this one")
+@click.option("--iterations", is_flag=True, help="Show what was found in each turn instead.")
 @parameters.as_json
 @click.pass_obj
 def history(
-    instance: Instance,
-    goal: str,
-    limit: int | None,
-    before: int | None,
-    iterations: bool,
-    as_json: bool,
+    instance: Instance, goal: str, limit: int, before: int, iterations: bool, as_json: bool
 ) -> None:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
     name = goal_id(instance, goal)
-    last = parameters.limited(limit, as_json=as_json)
-    what, number = ("iterations", "iteration") if iterations else ("actions", "seq")
+    found: Sequence[Action]
     if iterations:
-        found, more = _iterations(instance, name, last, before)
+        found, more = _iterations(instance, name, limit, before)
     else:
-        found, more = last_actions(instance, name, last, before, outputs=as_json)
-    if as_json:
-        print_json({"goal": name, what: found, "more": more})
+        found, more = last_actions(instance, name, limit, before, outputs=as_json)
+    what = "iterations" if iterations else "actions"
+    value = {"goal": name, what: found, "more": more}
+    output.show(value, _lines(instance, name, what, found, more=more), as_json=as_json)
+
+
+def _lines(
+    instance: Instance, goal: str, what: str, found: Sequence[Action], *, more: bool
+) -> Iterator[Line]:
+    if not found:
+        yield _none_yet(instance, goal, what)
         return
-    again = any(one.get("attempt", 1) > 1 for one in found)
-    rows = (
-        _iteration_rows(found)
-        if iterations
-        else [_action_row(action, attempt=again) for action in found]
-    )
-    first = found[0][number] if found else 0
-    command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
-    earlier = parameters.earlier_lines(more, what, command)
-    print_lines([*earlier, *(columns(rows) or [_none_yet(instance, name, what)])])
+    first, option = found[0].get("seq", found[0].get("iteration")), ""
+    if what == "iterations":
+        rows, option = [row for one in found for row in _iteration_rows(one)], "--iterations "
+    else:
+        again = any(one.get("attempt", 1) > 1 for one in found)
+        rows = [_action_row(action, attempt=again) for action in found]
+    command = f"clew history {goal} {option}--before {first}"
+    yield from parameters.earlier_lines(more, what, command)
+    yield from columns(rows)
 
 
 def _none_yet(instance: Instance, goal: str, what: str) -> Line:
@@ -77,7 +82,7 @@ def _none_yet(instance: Instance, goal: str, what: str) -> Line:
 
 def _iterations(
     instance: Instance, goal: str, limit: int | None, before: int | None
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[Action], bool]:
     from clew_daemon.record.iterations import IterationFold
     from clew_daemon.record.store import catch_up
 
@@ -88,30 +93,30 @@ def _iterations(
     return shown, len(shown) < len(found)
 
 
-def _iteration_rows(records: list[dict[str, Any]]) -> list[Line]:
-    """Return rows for each iteration, one for each call: what was done and what was found."""
-    from clew_shared.prompt.reasoning import did, found, reasoning_line
+def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield a row for each call of an iteration: what was done and what was found."""
+    from clew_shared.prompt import reasoning
 
-    rows: list[Line] = []
-    for record in records:
-        calls = [
-            reasoning_line(
-                did(call["tool"], call["params"]),
-                found(call["insights"], call["learning"], call["outcome"], call["raw_output"]),
+    lines = [record["synthesis"] or "no action"]
+    if calls := record["tool_calls"]:
+        told = ("insights", "learning", "outcome", "raw_output")
+        lines = [
+            reasoning.reasoning_line(
+                reasoning.did(call["tool"], call["params"]),
+                reasoning.found(*(call[key] for key in told)),
             )
-            for call in record["tool_calls"]
+            for call in calls
         ]
-        head: Line = [
+    for line in lines:
+        yield [
             (f"iteration {record['iteration']}", ""),
             (clean(local(record["timestamp"])), "dim"),
             (clean(record["progress_assessment"]), "dim"),
+            (clean(line), ""),
         ]
-        lines = calls or [record["synthesis"] or "no action"]
-        rows += [[*head, (clean(line), "")] for line in lines]
-    return rows
 
 
-def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
+def _action_row(action: Action, *, attempt: bool) -> Line:
     run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
     return [
         (f"#{action['seq']}", "dim"),
@@ -127,12 +132,7 @@ def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
 
 @click.command()
 @parameters.goal
-@click.argument(
-    "seq",
-    type=parameters.SEQ,
-    metavar="SEQ",
-    help="The action's number, as `clew history GOAL` lists it.",
-)
+@click.argument("seq", type=parameters.SEQ, metavar="SEQ", help="As `clew history GOAL` lists it.")
 @parameters.as_json
 @click.pass_obj
 def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:

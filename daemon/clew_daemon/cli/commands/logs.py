@@ -47,10 +47,12 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
         entries = last[-lines:] if lines else []
         if as_json:
             print_json({"log": entries})
-        else:
-            _show(entries)
+            return
+        _print(entries)
         while follow:
-            if not _show(list(entries_of(tail.added(), name))):
+            entries = list(entries_of(tail.added(), name))
+            _print(entries)
+            if not entries:
                 _wait()
 
 
@@ -64,7 +66,7 @@ def _wait() -> None:
         raise BrokenPipeError
 
 
-def _show(entries: list[LogEntry]) -> bool:
+def _print(entries: list[LogEntry]) -> None:
     from clew_daemon.logs.look import pieces
 
     if on_terminal():
@@ -72,4 +74,3 @@ def _show(entries: list[LogEntry]) -> bool:
     else:
         for entry in entries:
             print(json.dumps(entry), flush=True)
-    return bool(entries)

@@ -3,51 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
-from clew_daemon.control.requests import (
-    IMPORTED_AT_ONCE_MAX,
-    ImportRequest,
-    PruneRequest,
-    RemoveStrategyRequest,
-    RestoreStrategyRequest,
-)
+from clew_daemon.control import requests
+from clew_daemon.learning.deltas import fold
+from clew_daemon.learning.exchange import exported, imported
+from clew_daemon.learning.loops import is_shown
+from clew_daemon.learning.playbook import playbook_events
 from clew_daemon.reading import output
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
-    from clew_shared.playbook.playbook import LearnedPlaybook
-    from clew_shared.record.events import Event
+from clew_shared.playbook.bullet import SEEN_MIN
+from clew_shared.playbook.playbook import LearnedPlaybook
+from clew_shared.playbook.text import render
+from clew_shared.record.events import Event
+from clew_shared.record.moment import iso, local
 
 IMPORT_BYTES_MAX = 16 << 20
 
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
-
-
-def _events(instance: Instance) -> list[tuple[int, Event]]:
-    from clew_daemon.learning.playbook import playbook_events
-
-    with ledger_if_any(instance) as reader:
-        return [] if reader is None else list(playbook_events(reader))
-
-
-def playbook_of(instance: Instance) -> LearnedPlaybook:
-    """Return the playbook on record."""
-    from clew_daemon.learning.deltas import fold
-
-    return fold(event for _, event in _events(instance))
-
-
 _archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+
+
+def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlaybook]:
+    """Return the playbook on record, with its events by their numbers."""
+    with ledger_if_any(instance) as reader:
+        events = [] if reader is None else list(playbook_events(reader))
+    return events, fold(event for _, event in events)
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -68,11 +59,7 @@ def playbook(ctx: click.Context, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def list_(instance: Instance, archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
-    from clew_daemon.learning.loops import is_shown
-    from clew_shared.playbook.bullet import SEEN_MIN
-    from clew_shared.playbook.text import render
-
-    known = playbook_of(instance)
+    _, known = _recorded(instance)
     bullets, in_archive = list(known.bullets()), list(known.archived()) if archived else []
     found = {
         "bullets": [one.to_dict() for one in bullets],
@@ -93,54 +80,44 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
     """Show one strategy: where it came from, and what counted for and against it."""
-    from clew_daemon.learning.deltas import fold
-
-    events = _events(instance)
-    known = fold(event for _, event in events)
-    pairs = [(one.id, other.id) for one, other in known.conflicts()]
+    events, known = _recorded(instance)
     live = known.get_bullet(bullet_id)
     bullet = live or next((one for one in known.archived() if one.id == bullet_id), None)
     if bullet is None:
         raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` lists them")
     history = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
     first: Any = history[0][1]
-    actions = list(first.actions)
+    source = {"goal": first.source_goal, "evidence": first.evidence}
+    pairs = [{one.id, other.id} for one, other in known.conflicts()]
     view = {
         "bullet": bullet.to_dict(),
         "archived": live is None,
-        "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
-        "source": {"goal": first.source_goal, "evidence": first.evidence, "action_seqs": actions},
+        "conflicts": [*{one for pair in pairs if bullet_id in pair for one in pair - {bullet_id}}],
+        "source": {**source, "action_seqs": list(first.actions)},
         "events": [_event_view(seq, event) for seq, event in history],
     }
-    output.show(view, _strategy_lines(view), as_json=as_json)
+    output.show(view, map(clean, _strategy_lines(view)), as_json=as_json)
 
 
-def _event_view(seq: int, event: Any) -> dict[str, Any]:
-    from clew_shared.record.moment import iso
-
+def _event_view(seq: int, event: Any) -> dict[str, object]:
     facts = {key: getattr(event, key, None) or None for key in ("tag", "times", "reason")}
     kind, goal = event.kind.removeprefix("bullet_"), getattr(event, "source_goal", "") or None
     return {"seq": seq, "timestamp": iso(event.at), "event": kind, "goal": goal, **facts}
 
 
-def _strategy_lines(view: dict[str, Any]) -> list[str]:
-    from clew_shared.record.moment import local
-
+def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:
     bullet, source = view["bullet"], view["source"]
     counts = ", ".join(f"{name} {bullet[name]}" for name in ("helpful", "harmful", "neutral"))
-    texts = [
-        f"{bullet['id']}{'  (archived)' if view['archived'] else ''}  {bullet['section']}",
-        f"  {bullet['content']}",
-        f"  {counts}; from {source['goal'] or 'elsewhere'}",
-        *(f"  {other} says the opposite" for other in view["conflicts"]),
-        *(f"    {line}" for line in source["evidence"].splitlines()),
-    ]
+    yield f"{bullet['id']}{'  (archived)' if view['archived'] else ''}  {bullet['section']}"
+    yield f"  {bullet['content']}"
+    yield f"  {counts}; from {source['goal'] or 'elsewhere'}"
+    yield from (f"  {other} says the opposite" for other in view["conflicts"])
+    yield from (f"    {line}" for line in source["evidence"].splitlines())
     for event in view["events"]:
         times = f" x {event['times']}" if (event["times"] or 1) > 1 else ""
         what = f"{event['event']} {event['tag'] or ''}".strip() + times
         rest = ", ".join(event[key] for key in ("goal", "reason") if event[key])
-        texts.append(f"  {local(event['timestamp'])}  {what}  {rest}")
-    return [clean(text) for text in texts]
+        yield f"  {local(event['timestamp'])}  {what}  {rest}"
 
 
 @playbook.command()
@@ -148,7 +125,7 @@ def _strategy_lines(view: dict[str, Any]) -> list[str]:
 @click.pass_obj
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    send(instance.socket, RemoveStrategyRequest(bullet_id))
+    send(instance.socket, requests.RemoveStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
@@ -157,7 +134,7 @@ def remove(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    send(instance.socket, RestoreStrategyRequest(bullet_id))
+    send(instance.socket, requests.RestoreStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: restored")
 
 
@@ -167,7 +144,7 @@ def restore(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def prune(instance: Instance, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    answer = send(instance.socket, PruneRequest(below))
+    answer = send(instance.socket, requests.PruneRequest(below))
     none = f"no strategy scores below {answer['below']:g}"
     lines = [f"{clean(bullet_id)}: removed" for bullet_id in answer["removed"]]
     output.show(answer, lines or [none], as_json=as_json)
@@ -179,9 +156,7 @@ def prune(instance: Instance, below: float | None, as_json: bool) -> None:
 @click.pass_obj
 def export(instance: Instance, file: Path | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
-    from clew_daemon.learning.exchange import exported
-
-    text = exported(playbook_of(instance))
+    text = exported(_recorded(instance)[1])
     if file is None:
         sys.stdout.write(text)
         return
@@ -189,8 +164,7 @@ def export(instance: Instance, file: Path | None, force: bool) -> None:
         with file.open("w" if force or not file.is_file() else "x", encoding="utf-8") as opened:
             opened.write(text)
     except FileExistsError:
-        how = "name another file, or replace it with --force"
-        raise CliError(f"{file} exists; {how}") from None
+        raise CliError(f"{file} exists; name another file, or replace it with --force") from None
 
 
 @playbook.command("import")
@@ -204,8 +178,6 @@ def export(instance: Instance, file: Path | None, force: bool) -> None:
 @click.pass_obj
 def import_(instance: Instance, file: str, as_json: bool) -> None:
     """Import strategies from JSON; importing twice changes nothing more."""
-    from clew_daemon.learning.exchange import imported
-
     with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
         raw = opened.read(IMPORT_BYTES_MAX + 1)
     if len(raw) > IMPORT_BYTES_MAX:
@@ -217,9 +189,11 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
     if not bullets:
         raise CliError(f"{file} has no strategies: it needs what `clew playbook export` writes")
     done = {"added": 0, "updated": 0, "known": 0}
-    for start in range(0, len(bullets), IMPORTED_AT_ONCE_MAX):
-        part = tuple(one.to_dict() for one in bullets[start : start + IMPORTED_AT_ONCE_MAX])
-        for name, count in send(instance.socket, ImportRequest(part)).items():
+    for start in range(0, len(bullets), requests.IMPORTED_AT_ONCE_MAX):
+        part = tuple(
+            one.to_dict() for one in bullets[start : start + requests.IMPORTED_AT_ONCE_MAX]
+        )
+        for name, count in send(instance.socket, requests.ImportRequest(part)).items():
             done[name] += count
     text = f"{done['added']} added, {done['updated']} updated, {done['known']} already known"
     output.show(done, [text], as_json=as_json)

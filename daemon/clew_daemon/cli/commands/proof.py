@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import click
 
@@ -10,16 +10,14 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import AcceptRequest
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import Line, show
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
-from clew_shared.exit_codes import ExitCode
 from clew_shared.proof.label import ENDS, words
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
-    from clew_shared.record.proof_events import CheckRun, ProofMade
-    from clew_shared.record.state import State
+from clew_shared.record.codec import decode
+from clew_shared.record.proof_events import CheckRun, ProofMade
+from clew_shared.record.state import State
 
 DEADLINE_S = 180.0
 SAYS_NOT = (
@@ -50,28 +48,21 @@ def proof(instance: Instance, goal: str, accept: bool, why: str, as_json: bool) 
         raise click.UsageError("WHY is for --accept")
     if accept:
         said = send(instance.socket, AcceptRequest(name, why), within_s=DEADLINE_S)["said"]
-        if not as_json:
-            print_lines([[(f"{name}: {said}", "")]])
     state = goal_state(instance, name)
     made = _last(instance, state)
     if made is None:
         none = "no finish whose checks passed has been proved yet"
-        why = none if state.spec.checks else "the goal has no checks"
-        raise CliError(f"{name}: there is no proof: {why}")
-    view = proof_json(state, made)
-    if as_json:
-        print_json({"goal": name, **view})
-    elif not accept:
-        print_lines(lines(state, made))
-    good = state.goal.status == "completed" and (made.label in ENDS or bool(view["accepted"]))
-    if not good:
-        raise click.exceptions.Exit(ExitCode.FAILED)
+        missing = none if state.spec.checks else "the goal has no checks"
+        raise CliError(f"{name}: there is no proof: {missing}")
+    accepted = state.proof.accepted if state.proof else None
+    view = made.model_dump(mode="json", include=SHOWN)
+    view |= {"goal": name, "accepted": accepted, "reason": reason_of(state, made) or None}
+    good = state.goal.status == "completed" and (made.label in ENDS or bool(accepted))
+    text = [[(f"{name}: {said}", "")]] if accept else lines(state, made)
+    show(view, text, as_json=as_json, failed=not good)
 
 
 def _last(instance: Instance, state: State) -> ProofMade | None:
-    from clew_shared.record.codec import decode
-    from clew_shared.record.proof_events import ProofMade
-
     if state.proof is None:
         return None
     with open_ledger(instance) as reader:
@@ -80,50 +71,40 @@ def _last(instance: Instance, state: State) -> ProofMade | None:
     return found if isinstance(found, ProofMade) else None
 
 
-def proof_json(state: State, made: ProofMade) -> dict[str, Any]:
-    """Return a proof in full, as JSON."""
-    accepted = state.proof.accepted if state.proof else None
-    shown = made.model_dump(mode="json", include=SHOWN)
-    return {**shown, "accepted": accepted, "reason": reason_of(state, made) or None}
-
-
 def reason_of(state: State, made: ProofMade) -> str:
     """Return why the agent says that the goal needs its changes: at the last refusal, or when the proof was made."""
     return (state.proof.reason if state.proof else "") or made.reason
 
 
-def lines(state: State, made: ProofMade) -> list[Line]:
-    """Return a proof as a person reads it."""
+def lines(state: State, made: ProofMade) -> Iterator[Line]:
+    """Yield a proof as a person reads it."""
     accepted = state.proof.accepted if state.proof else None
-    found: list[Line] = [
-        [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")],
-        [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")],
-    ]
+    yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
+    yield [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")]
     for what, text in (("why", made.why), ("its reason", reason_of(state, made))):
-        found += [[(f"{what}: ", "bold"), (clean(text), "")]] if text else []
+        if text:
+            yield [(f"{what}: ", "bold"), (clean(text), "")]
     if made.taken_away:
-        found.append([("taken away for the second run:", "bold")])
-        found += [[(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away]
-    found.append([("checks:", "bold")])
+        yield [("taken away for the second run:", "bold")]
+        yield from ([(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away)
+    yield [("checks:", "bold")]
     for one in made.checks:
-        found.append([(f"  {clean(one.name)}", "")])
-        runs = zip(_MOMENTS, (one.before, one.finish, one.view), strict=True)
-        found += [[(f"    {moment}: ", "dim"), (_run(run), "")] for moment, run in runs]
-    found += [[(f"  {clean(line)}", "dim")] for line in made.output.splitlines()[-12:]]
-    found += [[(_WITHOUT[made.without_work], "")]] if made.without_work else []
+        yield [(f"  {clean(one.name)}", "")]
+        for moment, run in zip(_MOMENTS, (one.before, one.finish, one.view), strict=True):
+            yield [(f"    {moment}: ", "dim"), (_run(run), "")]
+    yield from ([(f"  {clean(line)}", "dim")] for line in made.output.splitlines()[-12:])
+    if made.without_work:
+        yield [(_WITHOUT[made.without_work], "")]
     if made.diff:
-        found.append([("its change of what judges it:", "bold")])
-        found += [[(f"  {clean(line)}", _style(line))] for line in made.diff.splitlines()]
-    found.append([(SAYS_NOT, "dim")])
+        yield [("its change of what judges it:", "bold")]
+        styles = {"+": "green", "-": "red"}
+        for line in made.diff.splitlines():
+            yield [(f"  {clean(line)}", styles.get(line[:1], ""))]
+    yield [(SAYS_NOT, "dim")]
     if state.proof and state.proof.asked:
         accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
-        found.append([(f"You are asked: {accept}", "yellow")])
-        found.append([(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")])
-    return found
-
-
-def _style(line: str) -> str:
-    return {"+": "green", "-": "red"}.get(line[:1], "")
+        yield [(f"You are asked: {accept}", "yellow")]
+        yield [(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")]
 
 
 def _run(run: CheckRun | None) -> str:

@@ -1,4 +1,4 @@
-"""The daemon under systemd: `start`, `stop`, `restart`, and `service` with its commands."""
+"""The daemon: `run` in the foreground; under systemd `start`, `stop`, `restart`, and `service` with its commands."""
 
 from __future__ import annotations
 
@@ -6,24 +6,51 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control.requests import PingRequest
+from clew_daemon.host import unit_file, units
+from clew_daemon.host.packages import pip
+from clew_daemon.host.unit_file import UNITS, ServiceUnit
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
-if TYPE_CHECKING:
-    from clew_daemon.host.unit_file import ServiceUnit
-    from clew_daemon.host.units import Installed, Service
-    from clew_daemon.reading.instance import Instance
+
+@click.command()
+@click.pass_obj
+def run(instance: Instance) -> None:
+    """Run the daemon in the foreground, as systemd does.
+
+    SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
+    used, and all its errors are on stderr; starting again would not change that.
+    """
+    from clew_daemon.bootstrap import BootstrapError, bootstrap, failed
+    from clew_daemon.host.own_process import collect_as_usual
+    from clew_shared.config.faults import SettingsError
+    from clew_shared.config.places import places
+
+    try:
+        loaded = instance.loaded
+    except (SettingsError, CliError) as error:
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
+    collect_as_usual()
+    try:
+        with bootstrap(places(instance.env, instance.home, loaded.settings), loaded) as begun:
+            from clew_daemon.app import lifecycle  # imported while the nursery starts
+
+            code = lifecycle.run(begun)
+    except BootstrapError as error:
+        code = failed(str(error), error.code)
+    raise click.exceptions.Exit(code)
 
 
 DONE = {"start": "started", "stop": "stopped", "restart": "restarted"}
@@ -50,8 +77,6 @@ restart = _begins(
 @click.pass_obj
 def stop(instance: Instance) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
-    from clew_daemon.host import units
-
     found = units.look("", home=instance.home, env=instance.env)
     if not found.installed or found.other_home or found.error:
         _refuse_unmanaged(instance)
@@ -61,16 +86,13 @@ def stop(instance: Instance) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    from clew_daemon.host.units import ServiceError
-
     try:
         yield
-    except ServiceError as error:
+    except units.ServiceError as error:
         raise CliError(str(error)) from None
 
 
 def _control(instance: Instance, verb: str) -> None:
-    from clew_daemon.host import units
     from clew_daemon.reading.queries import interrupted_after, last_seq
     from clew_daemon.record.doing import interrupted
 
@@ -89,8 +111,6 @@ def _refuse_unmanaged(instance: Instance) -> None:
 
 def _unmanaged(instance: Instance) -> str:
     """Return the description of a running daemon that is not the service, "" if there is none."""
-    from clew_daemon.host import units
-
     found = instance.holder
     if found is None:
         return ""
@@ -110,20 +130,12 @@ def service() -> None:
 WHICH = click.argument("which", type=click.Choice(["daemon", "herald", "web"]), default="daemon")
 
 
-def _unit(which: str) -> ServiceUnit:
-    from clew_daemon.host.unit_file import UNITS
-
-    return UNITS[which]
-
-
 @service.command()
 @WHICH
 @click.option("--now", is_flag=True, help="Start it, too.")
 @click.pass_obj
 def install(instance: Instance, which: str, now: bool) -> None:
     """Write and enable a systemd user unit for this clew: of the daemon, of `clew herald` or of `clew web`."""
-    from clew_daemon.host import units
-
     if now and which == "daemon":
         _refuse_unmanaged(instance)
     with _explained():
@@ -133,7 +145,7 @@ def install(instance: Instance, which: str, now: bool) -> None:
             stop_grace_s=instance.settings.restart.stop_grace_s,
             env=instance.env,
             now=now,
-            unit=_unit(which),
+            unit=UNITS[which],
         )
     _report(done)
 
@@ -144,27 +156,24 @@ def install(instance: Instance, which: str, now: bool) -> None:
 @click.pass_obj
 def uninstall(instance: Instance, which: str, everything: bool) -> None:
     """Stop, disable and remove a systemd user unit; with --all, say how to remove the rest of clew, too."""
-    from clew_daemon.host import units
-
     if everything:
         _report(units.uninstall_all(instance.home, instance.env), _remaining(instance))
         return
     with _explained():
-        done = units.uninstall(instance.home, env=instance.env, unit=_unit(which))
+        done = units.uninstall(instance.home, env=instance.env, unit=UNITS[which])
     _report(done)
 
 
-def _remaining(instance: Instance) -> list[str]:
-    from clew_daemon.host.packages import pip
-
+def _remaining(instance: Instance) -> Iterator[str]:
     places = instance.places
-    there = sorted({path for path in (places.config, *places.folders.values()) if path.exists()})
-    lines = ["What remains has your goals, their record, and the work in their workspaces:"]
-    lines += [f"  {clean(str(path))}" for path in there]
     if running := _unmanaged(instance):
-        lines.insert(0, f"{clean(running)}: end it first")
-    lines += ["Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."]
-    return [*lines, "to remove the program:", f"  {pip('uninstall', 'clew')}"]
+        yield f"{clean(running)}: end it first"
+    yield "What remains has your goals, their record, and the work in their workspaces:"
+    for path in sorted({places.config, *places.folders.values()}):
+        if path.exists():
+            yield f"  {clean(str(path))}"
+    yield "Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."
+    yield f"to remove the program:\n  {pip('uninstall', 'clew')}"
 
 
 @service.command()
@@ -173,46 +182,42 @@ def _remaining(instance: Instance) -> list[str]:
 @click.pass_obj
 def status(instance: Instance, which: str, as_json: bool) -> None:
     """Show whether a service is installed, enabled and running."""
-    from dataclasses import asdict
-
-    from clew_daemon.host import unit_file, units
-
-    try:
+    grace_s = unit_file.STOP_GRACE_S
+    with suppress(CliError):  # the state of the service can be shown all the same
         grace_s = instance.settings.restart.stop_grace_s
-    except CliError:  # the state of the service can be shown all the same
-        grace_s = unit_file.STOP_GRACE_S
-    unit = _unit(which)
+    unit = UNITS[which]
     expected = units.text_of(unit, _program(), instance.home, grace_s, instance.env)
     found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
     show(asdict(found), _service_lines(instance, unit, found), as_json=as_json)
 
 
-def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> list[str]:
-    from clew_daemon.host.units import removal
-
+def _service_lines(instance: Instance, unit: ServiceUnit, found: units.Service) -> Iterator[str]:
     install = f"clew {unit.service('install')}"
     if not found.installed:
-        return [f"not installed: {install}"]
-    lines = [f"unit      {found.unit}"]
+        yield f"not installed: {install}"
+        return
+    yield f"unit      {found.unit}"
     if found.other_home:
-        remove = clean(removal(unit, found.other_home, instance.env))
-        lines.append(f"          installed for another home: {clean(found.other_home)}")
-        return [*lines, f"          to remove it: {remove}"]
+        yield f"          installed for another home: {clean(found.other_home)}"
+        remove = units.removal(unit, found.other_home, instance.env)
+        yield f"          to remove it: {clean(remove)}"
+        return
     if not found.up_to_date:
-        lines.append(f"          it is not what `{install}` would write now: run that again")
+        yield f"          it is not what `{install}` would write now: run that again"
     if found.error:
-        return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
+        yield f"unknown   systemd cannot be asked: {clean(found.error)}"
+        return
     since = f" since {found.since}" if found.since and found.active == "active" else ""
     pid = f", process {found.pid}" if found.pid else ""
-    lines.append(f"state     {found.active}{since}{pid}")
+    yield f"state     {found.active}{since}{pid}"
     if found.status:
-        lines.append(f"          {clean(found.status)}")
-    lines.append(f"at login  {'started' if found.enabled else f'not started: {install}'}")
+        yield f"          {clean(found.status)}"
+    yield f"at login  {'started' if found.enabled else f'not started: {install}'}"
     lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
-    return [*lines, f"at logout {lingers}"]
+    yield f"at logout {lingers}"
 
 
-def _report(done: Installed, more: Sequence[str] = ()) -> None:
+def _report(done: units.Installed, more: Iterator[str] | Sequence[str] = ()) -> None:
     print("\n".join([*done.messages, *more]), flush=True)
     if done.faults:
         print_error("\n".join(done.faults))

@@ -6,6 +6,7 @@ It reads and checks the goals first, so that all their errors are shown at once;
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,15 +15,15 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from clew_daemon.reading.instance import Instance
     from clew_daemon.reading.submission import CheckedGoal, Submission
+
+    Submitted = Sequence[tuple[Submission, CheckedGoal]]
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -47,7 +48,15 @@ WAITED_FOR_S = 60.0
 @parameters.as_json
 @click.pass_obj
 def submit(
-    instance: Instance, /, goals: tuple[str, ...], wait: bool, as_json: bool, **given: Any
+    instance: Instance,
+    /,
+    goals: tuple[str, ...],
+    wait: bool,
+    as_json: bool,
+    new: bool,
+    name: str | None,
+    workspace: str | None,
+    **given: Any,
 ) -> None:
     """Add goals to the inbox: files, or the text of a goal.
 
@@ -55,47 +64,36 @@ def submit(
     A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
+    from clew_daemon.reading import submission
     from clew_daemon.reading.queries import last_seq
-    from clew_daemon.reading.submission import (
-        Submission,
-        SubmitOptions,
-        await_decisions,
-        check_goals,
-        drop_all,
-    )
 
-    name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
     if as_json and wait:
         raise click.UsageError("--json cannot be used with --wait")
     if new and workspace is not None:
         raise click.UsageError("--new cannot be used with --workspace")
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
-    options = SubmitOptions(name, given["agent"], workspace, given["checks"])
-    checked = check_goals(instance, goals, options, new=new)
+    options = submission.SubmitOptions(name, given["agent"], _absolute(workspace), given["checks"])
+    checked = submission.check_goals(instance, goals, options, new=new)
     is_running = ask(instance.socket, PingRequest()) is not None
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
         raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
     before = last_seq(instance) or 0
-    paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
-    submissions = [Submission(path) for path in paths]
-    within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
-    code = 0
+    files = [(each.source.name, each.raw) for each in checked]
+    dropped = [submission.Submission(p) for p in submission.drop_all(instance.places.inbox, files)]
+    code: int | None = None
     try:
         if is_running:
-            await_decisions(instance, submissions, before, within_s)
+            within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
+            submission.await_decisions(instance, dropped, before, within_s)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except CliError:
-        code = ExitCode.NO_DAEMON
-    if as_json:
-        _print_json(instance, submissions, checked)
-    else:
-        is_running = is_running and code != ExitCode.NO_DAEMON
-        _print_results(instance, submissions, checked, is_running=is_running)
-    if not (code == ExitCode.INTERRUPTED or (wait and code)):
-        code = 0 if _succeeded(instance, submissions, wait=wait) else ExitCode.FAILED
+        is_running, code = False, ExitCode.NO_DAEMON if wait else None
+    _print(instance, list(zip(dropped, checked, strict=True)), is_running, as_json)
+    if code is None:
+        code = 0 if _succeeded(instance, dropped, wait=wait) else ExitCode.FAILED
     raise click.exceptions.Exit(code)
 
 
@@ -116,22 +114,24 @@ def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: b
     return watch(instance, goals) and len(goals) == len(submissions)
 
 
-def _print_results(
-    instance: Instance,
-    submissions: Sequence[Submission],
-    checked: Sequence[CheckedGoal],
-    *,
-    is_running: bool,
-) -> None:
-    for one, each in zip(submissions, checked, strict=True):
-        if not one.error:
-            known = f"added to the inbox as {clean(str(one.path))}"
-            print(one.goal or known, flush=True)  # the id alone, for scripts
-            _print_workspace(instance, each, one.goal)
-    for one in submissions:
+def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: bool) -> None:
+    """Print what became of the goals; on stdout only their ids, for scripts, or one JSON document."""
+    views = []
+    for one, each in submitted:
+        place = each.workspace(instance.places.workspaces, one.goal)
+        view = {"id": one.goal, "file": str(one.path), "error": one.error or None}
+        views.append({**view, "workspace": place and str(place), "new_workspace": each.is_new})
+        if not (as_json or one.error):
+            print(one.goal or f"added to the inbox as {clean(str(one.path))}", flush=True)
+            where = clean(str(place or "a folder of its own"))
+            print_note(f"  workspace: {where} ({_how_new(each)})")
+    if as_json:
+        print_json({"goals": views})
+        return
+    for one, _ in submitted:
         if one.error:
             print_error(one.error)
-    if all(one.is_decided for one in submissions):
+    if all(one.is_decided for one, _ in submitted):
         return
     if is_running:
         print("not accepted yet: see `clew status` and `clew logs`")
@@ -141,35 +141,9 @@ def _print_results(
         print(f"no daemon is running: it starts once one runs: {instance.socket.to_start}")
 
 
-def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None) -> None:
-    """Print on stderr where a goal works, and whether that is new: stdout has its id."""
-    workspace = checked.workspace(instance.places.workspaces, goal)
-    shown = clean(str(workspace or "a folder of its own"))
+def _how_new(checked: CheckedGoal) -> str:
     if checked.goal.folder is None:
-        how = "new"
-    elif checked.is_new:
-        how = "new: it does not exist; it will be created"
-    else:
-        how = (
-            "the git repository here; --new makes a fresh folder"
-            if checked.is_here
-            else "it exists"
-        )
-    print_note(f"  workspace: {shown} ({how})")
-
-
-def _print_json(
-    instance: Instance, submissions: Sequence[Submission], checked: Sequence[CheckedGoal]
-) -> None:
-    folder = instance.places.workspaces
-    goals = [
-        {
-            "id": one.goal,
-            "file": str(one.path),
-            "error": one.error or None,
-            "workspace": (at := each.workspace(folder, one.goal)) and str(at),
-            "new_workspace": each.is_new,
-        }
-        for one, each in zip(submissions, checked, strict=True)
-    ]
-    print_json({"goals": goals})
+        return "new"
+    if checked.is_new:
+        return "new: it does not exist; it will be created"
+    return "the git repository here; --new makes a fresh folder" if checked.is_here else "it exists"

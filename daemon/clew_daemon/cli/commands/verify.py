@@ -1,14 +1,31 @@
-"""`clew verify`: replay the ledger and check it."""
+"""`clew verify`: the check of a whole ledger: its own check of the record, then a fold of each goal's events.
+
+The ledger checks sequence, hashes and outputs. This module checks that the events still fold into a state, and that
+each snapshot equals the state that its events fold into.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.learning import deltas
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.output import Line, show
 from clew_daemon.reading.sanitize import clean, counted
-from clew_shared.exit_codes import ExitCode
+from clew_daemon.record.lost_record import lacking, lost
+from clew_shared.ledger import EventRow, LedgerError, LedgerFault, Reader, VerifyReport
+from clew_shared.ledger import verify as verify_record
+from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
+from clew_shared.record.codec import decode, decode_playbook
+from clew_shared.record.fold import apply
+from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, as_dict, decompress, outline
+from clew_shared.record.state import State
 
 
 @click.command()
@@ -16,17 +33,102 @@ from clew_shared.exit_codes import ExitCode
 @click.pass_obj
 def verify(instance: Instance, as_json: bool) -> None:
     """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
-    from clew_daemon.cli.ledger_check import check_ledger
-
     report = check_ledger(instance.ledger, instance.places.state)
-    if as_json:
-        print_json(report)
-    elif (fault := report["fault"]) is None:
-        what = f": {counted(report['events'], 'event')} of {counted(report['goals'], 'goal')}"
-        print_lines([[("ok", "green"), (what, "")]])
-    else:
-        where = "" if fault["seq"] is None else f" at event {fault['seq']}"
-        of = "" if not fault["goal"] else f" of {fault['goal']}"
-        print_lines([[("error", "bold red"), (clean(f"{where}{of}: {fault['message']}"), "")]])
-    if not report["ok"]:
-        raise click.exceptions.Exit(ExitCode.FAILED)
+    line: Line = [("ok", "green"), (f": {held(report)}", "")]
+    if fault := report.fault:
+        of = f" of {fault.goal}" if fault.goal else ""
+        line = [("error", "bold red"), (clean(f"{place(fault)}{of}: {fault.message}"), "")]
+    show(asdict(report), [line], as_json=as_json, failed=not report.ok)
+
+
+def held(report: VerifyReport) -> str:
+    """Return how much a ledger holds, as in `7 events of 1 goal`."""
+    return f"{counted(report.events, 'event')} of {counted(report.goals, 'goal')}"
+
+
+def place(fault: LedgerFault) -> str:
+    """Return at which event a fault is, "" where that is not known."""
+    return "" if fault.seq is None else f" at event {fault.seq}"
+
+
+def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
+    """Check the ledger at `path`; a missing one is valid and empty.
+
+    The folder `state` shows what the ledger once held and has lost since.
+    """
+    if state and (gone := lost(path, state)):
+        return _report(LedgerFault(None, None, f"the ledger {gone.what}"))
+    if not path.exists():
+        return _report(None)
+    behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
+    found = verify_record(path)
+    return _report(found.fault or _fold_fault(path) or behind, found.events, found.goals)
+
+
+def _report(fault: LedgerFault | None, events: int = 0, goals: int = 0) -> VerifyReport:
+    return VerifyReport(fault is None, events, goals, fault)
+
+
+def _behind(path: Path, state: Path) -> LedgerFault | None:
+    """Return the fault that recorded events are missing; a copy of another home may lack some."""
+    try:
+        missing = lacking(path, state)
+    except (LedgerError, OSError):
+        return None  # the check of the record reports it
+    if missing is None or missing.is_copied:
+        return None
+    return LedgerFault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
+
+
+def _fold_fault(path: Path) -> LedgerFault | None:
+    try:
+        with Reader.open(path) as reader:
+            goals = (fault for goal in reader.goals() for fault in _goal_faults(reader, goal))
+            return next(goals, None) or next(_playbook_faults(reader), None)
+    except LedgerError as error:
+        return LedgerFault(None, None, error.what)
+
+
+def _goal_faults(reader: Reader, goal: str) -> Iterator[LedgerFault]:
+    """Fold a goal from its first event, and compare it with its snapshot and its outline on the way."""
+    state = State(goal_id=goal)
+    kinds: list[tuple[int, Callable[[], State]]]
+    kinds = [(STATE_VERSION, lambda: state), (OUTLINE_VERSION, lambda: outline(state))]
+    kept = [(reader.latest_snapshot(goal, version), view) for version, view in kinds]
+    for row in reader.read(goal):
+        try:
+            apply(state, decode(row.body), row.seq)
+        except Exception as error:  # noqa: BLE001 - any error is the fault of the event
+            yield _unfolded(row, goal, error)
+        for snapshot, view in kept:
+            if snapshot and snapshot[0] == row.seq and (why := _differs(view(), snapshot[1])):
+                yield LedgerFault(row.seq, goal, why)
+
+
+def _playbook_faults(reader: Reader) -> Iterator[LedgerFault]:
+    """Fold the playbook from its first event, and compare it with its snapshot on the way."""
+    playbook, snapshot = LearnedPlaybook(), reader.latest_snapshot("", VERSION)
+    for row in reader.read(""):
+        if not row.kind.startswith("bullet_"):
+            continue
+        try:
+            deltas.apply(playbook, decode_playbook(row.body))
+        except Exception as error:  # noqa: BLE001 - as above
+            yield _unfolded(row, "", error)
+        if snapshot and snapshot[0] == row.seq and json.loads(snapshot[1]) != playbook.to_dict():
+            yield LedgerFault(row.seq, "", "the playbook's snapshot is not what its events give")
+
+
+def _unfolded(row: EventRow, goal: str, error: Exception) -> LedgerFault:
+    why = f"the event does not fold: {type(error).__name__}: {error}"
+    return LedgerFault(row.seq, goal, why)
+
+
+def _differs(state: State, snapshot: bytes) -> str:
+    try:
+        stored = as_dict(decompress(snapshot))
+    except ValueError:
+        return "the snapshot cannot be read"
+    folded = as_dict(state)
+    keys = sorted(key for key in folded if folded[key] != stored.get(key))
+    return f"the snapshot is not what its events give: {', '.join(keys)}" if keys else ""
