@@ -6,7 +6,7 @@ The daemon decides what is restored, and restores it; this shows it first, and a
 from __future__ import annotations
 
 import shlex
-import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -15,15 +15,12 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading.client import NoAnswer, send
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns, print_lines, show
 from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean, counted
-from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from clew_daemon.reading.instance import Instance
     from clew_daemon.undo.view import MovedView, NameView, UndoView
 
 DEADLINE_S = 1800.0
@@ -54,15 +51,15 @@ def undo(
     at = parameters.position(name, goal_state(instance, name).goal, subtask)
     request = UndoRequest(name, at, theirs, yes, None)
     again = f"clew undo {name}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
-    if not (yes or as_json):
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
-        answer = _converse(instance, request, again)
-    else:
+    if yes or as_json:
         answer = _ask(instance, request)
-        show(answer, done_lines(answer, again, shown=False), as_json=as_json)
-    if not _is_done(answer, performed=yes or not as_json):
-        raise click.exceptions.Exit(ExitCode.FAILED)
+        text = done_lines(answer, again, shown=False)
+    else:
+        if not parameters.can_ask():
+            raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
+        answer, text = _converse(instance, request, again)
+    failed = not _is_done(answer, performed=yes or not as_json)
+    show(answer, text, as_json=as_json, failed=failed)
 
 
 def _ask(instance: Instance, request: UndoRequest) -> UndoView:
@@ -73,34 +70,27 @@ def _ask(instance: Instance, request: UndoRequest) -> UndoView:
         raise CliError(message) from None
 
 
-def _converse(instance: Instance, request: UndoRequest, again: str) -> UndoView:
-    """Show the plan and ask until it is accepted as it is, or declined; return the last answer."""
+def _converse(
+    instance: Instance, request: UndoRequest, again: str
+) -> tuple[UndoView, Sequence[Line]]:
+    """Show the plan and ask until it is accepted as it is, or declined; return the last answer and its lines."""
     theirs = request.theirs
     answer = _ask(instance, request)
     while not answer["resumed"]:
         print_lines(plan_lines(answer, again, theirs=theirs))
         count = answer["theirs_total"] if theirs else 0
         if answer["moved"] or not (answer["entries_total"] or count):
-            return answer
+            return answer, ()
         too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
-        if not (_confirmed("Undo this?") and (not count or _confirmed(too))):
+        confirmed = parameters.confirmed("Undo this?")
+        if not confirmed or (count and not parameters.confirmed(too)):
             raise CliError("nothing was changed")
         shown = answer["plan"]
         answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
         if answer["done"] or answer["moved"] or answer["plan"] == shown:
-            print_lines(done_lines(answer, again, shown=True))
-            return answer
+            return answer, done_lines(answer, again, shown=True)
         print("\nMeanwhile something has changed, and nothing was restored. Now it would be:\n")
-    print_lines(done_lines(answer, again, shown=False))
-    return answer
-
-
-def _confirmed(question: str) -> bool:
-    try:
-        return click.confirm(question)
-    except click.Abort:  # Ctrl-C or Ctrl-D at the prompt
-        print()
-        return False
+    return answer, done_lines(answer, again, shown=False)
 
 
 def _is_done(answer: UndoView, *, performed: bool) -> bool:
@@ -115,6 +105,7 @@ def _is_done(answer: UndoView, *, performed: bool) -> bool:
 SHOWN_MAX = 200
 """How many names each list shows; `--json` has more."""
 
+STASHES_SHOWN = 5
 ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
 REASONS = {
     "shared": "someone else changed it too",
@@ -131,12 +122,12 @@ WHY_GONE = {
     "changing": "it did not stop changing",
     "special": "a FIFO, a socket or a device",
 }
+SCOPES = {"undo": "the last undo", "attempt": "the last attempt at a subtask"}
 RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
 GIT_GONE = (
     "The git repository is gone, and no snapshot has it: get `.git` back from a clone or a backup."
 )
 GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
-STASHES_SHOWN = 5
 STAGED = "What is staged in git has changed. An undo leaves that to you."
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
@@ -157,14 +148,12 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         [(f"{restored} restored", "bold green"), (f" in {clean(answer['workspace'])}.", "")],
     ]
     if answer["resumed"]:
-        head = f"The undo of {_what(answer)} was interrupted, and is complete now."
-        return [[(head, "bold")], *ended]
+        return [_bold(f"The undo of {_what(answer)} was interrupted, and is complete now."), *ended]
     if nothing := _nothing_lines(answer):
         return nothing
     if not answer["done"]:
         left = _left_lines(answer, again, overwritten=False)
-        head = "Nothing was restored."
-        return [*_gone_lines(answer), [(head, "bold")], *left, *_git_lines(answer)]
+        return [*_gone_lines(answer), _bold("Nothing was restored."), *left, *_git_lines(answer)]
     if not shown:
         head = f"Undo of {_what(answer)}:"
         ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
@@ -176,19 +165,19 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     return ended
 
 
-def moved_lines(moved: MovedView, workspace: str) -> list[Line]:
+def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
     """Return how the user's repository has moved, and the git commands that would go back."""
-    lines: list[Line] = [
+    commits: list[Line] = [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
+    return [
         [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
         [("Files alone would not bring it back, but these git commands can:", "")],
         [("  before: ", "bold"), (_place(moved["before"]), "")],
         [("  now:    ", "bold"), (_place(moved["now"]), "")],
+        *([_bold("  commits since:"), *commits] if commits else []),
+        _bold(f"In {clean(workspace)}:"),
+        *columns([[(f"  {command}", ""), (what, "dim")] for command, what in _ways(moved)]),
+        [("Once HEAD is where it was, the same undo restores the files.", "")],
     ]
-    lines += [[("  commits since:", "bold")]] if moved["commits"] else []
-    lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
-    ways = columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])
-    then = "Once HEAD is where it was, the same undo restores the files."
-    return [*lines, [(f"In {clean(workspace)}:", "bold")], *ways, [(then, "")]]
 
 
 def _ways(moved: MovedView) -> list[tuple[str, str]]:
@@ -203,7 +192,7 @@ def _ways(moved: MovedView) -> list[tuple[str, str]]:
     return [(f"git log {old}..{new}", "the commits"), soft] if new else [soft]
 
 
-def _place(place: dict[str, str]) -> str:
+def _place(place: Mapping[str, str]) -> str:
     commit = f"commit {clean(place['commit'])[:12]}" if place["commit"] else "no commit"
     return f"branch {clean(place['branch'])}, {commit}" if place["branch"] else commit
 
@@ -211,7 +200,7 @@ def _place(place: dict[str, str]) -> str:
 def _nothing_lines(answer: UndoView) -> list[Line]:
     """Return why nothing is undone, [] if something is."""
     if answer["moved"]:
-        return moved_lines(answer["moved"], answer["workspace"])
+        return _moved_lines(answer["moved"], answer["workspace"])
     if answer["entries_total"] or answer["left_total"]:
         return []
     why = "what it changed is as before, or in no snapshot"
@@ -229,25 +218,19 @@ def _plan(answer: UndoView, head: str, again: str, *, overwritten: bool) -> list
     ]
 
 
-def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line]:
-    """Return what was left, and of that what `--theirs` has overwritten."""
+def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> Iterator[Line]:
+    """Yield what was left, and of that what `--theirs` has overwritten."""
     count, total = answer["theirs_total"], answer["left_total"]
     over = [one for one in answer["left"] if overwritten and "stays" not in one]
     left = [one for one in answer["left"] if not overwritten or "stays" in one]
-    lines = _rows(f"{counted(count, 'file')} overwritten, too (--theirs):", over, count)
+    yield from _rows(f"{counted(count, 'file')} overwritten, too (--theirs):", over, count)
     stay = total - (count if overwritten else 0)
     head = "1 left as it is:" if stay == 1 else f"{stay} left as they are:"
-    lines += _rows(head, left, stay, action=False)
+    yield from _rows(head, left, stay, action=False)
     if count and not overwritten:
-        what = (
-            f"{counted(count, 'file')} of these"
-            if count < total
-            else "it"
-            if count == 1
-            else "them"
-        )
-        lines.append([(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")])
-    return lines
+        all_of = "it" if count == 1 else "them"
+        what = f"{counted(count, 'file')} of these" if count < total else all_of
+        yield [(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")]
 
 
 def _has_failed(answer: UndoView) -> bool:
@@ -262,50 +245,47 @@ def _trouble_lines(answer: UndoView) -> list[Line]:
     return [*head, *columns(shown), *_more_lines(len(rows), shown)]
 
 
-def _git_lines(answer: UndoView) -> list[Line]:
-    """Return what is left to do in git."""
-    lines: list[Line] = []
+def _git_lines(answer: UndoView) -> Iterator[Line]:
+    """Yield what is left to do in git."""
     if places := [_name(one) for one in answer["git_found"]]:
-        where = f"The git repository is at {', '.join(places)} now, and stays."
-        lines.append([(where, "bold red")])
-        lines.append([(f"  mv {shlex.quote(places[0])} .git   puts it back", "")])
+        yield [(f"The git repository is at {', '.join(places)} now, and stays.", "bold red")]
+        yield [(f"  mv {shlex.quote(places[0])} .git   puts it back", "")]
     elif answer["git_gone"]:
-        lines.append([(GIT_GONE, "bold red")])
-    lines += [[(GIT_MADE, "yellow")]] if answer["git_made"] else []
-    lines += [[(STAGED, "yellow")]] if answer["staged"] else []
+        yield [(GIT_GONE, "bold red")]
+    if answer["git_made"]:
+        yield [(GIT_MADE, "yellow")]
+    if answer["staged"]:
+        yield [(STAGED, "yellow")]
     for one in answer["stashes"][:STASHES_SHOWN]:
-        lines.append([("New in the stash: ", "yellow"), (clean(one), "")])
+        yield [("New in the stash: ", "yellow"), (clean(one), "")]
     if answer["stashes"]:
-        lines.append([("  git stash pop   takes the newest out; git stash drop removes it", "")])
+        yield [("  git stash pop   takes the newest out; git stash drop removes it", "")]
     if stash := answer["lost_stash"]:
-        lines.append([("A stash is not in the list any more. While git keeps it:", "yellow")])
-        lines.append([(f"  git stash apply {stash}", "")])
-    return lines
+        yield [("A stash is not in the list any more. While git keeps it:", "yellow")]
+        yield [(f"  git stash apply {stash}", "")]
 
 
-def _gone_lines(answer: UndoView) -> list[Line]:
+def _gone_lines(answer: UndoView) -> Iterator[Line]:
     rows = answer["gone"][:SHOWN_MAX]
-    lines: list[Line] = []
     for one in rows:
         mb = one.get("bytes", 0) / (1 << 20)
         size = f", {mb:,.{0 if mb >= 10 else 1}f} MB" if mb else ""
         why = WHY_GONE.get(one.get("why", ""), "in no snapshot")
-        lines.append([("GONE: ", "bold red"), (f"{_name(one)}{size}, {why}", "")])
-    if lines:
-        lines += _more_lines(answer["gone_total"], rows)
-        lines.append([("No snapshot has what is gone: it cannot be restored.", "bold")])
-    return lines
+        yield [("GONE: ", "bold red"), (f"{_name(one)}{size}, {why}", "")]
+    if rows:
+        yield from _more_lines(answer["gone_total"], rows)
+        yield _bold("No snapshot has what is gone: it cannot be restored.")
 
 
-def _limit_lines(answer: UndoView) -> list[Line]:
-    lines = [*_git_lines(answer), [(IGNORED, "dim")]]
+def _limit_lines(answer: UndoView) -> Iterator[Line]:
+    yield from _git_lines(answer)
+    yield [(IGNORED, "dim")]
     if left_out := answer["left_out"]:
         names = [f"{_name(one)} ({clean(one.get('why', ''))})" for one in answer["left_out_names"]]
         names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
         are = "1 more file is" if left_out == 1 else f"{left_out} more files are"
         why = f"{are} in no snapshot (too large, unreadable or special): {', '.join(names)}"
-        lines.append([(why, "dim")])
-    return lines
+        yield [(why, "dim")]
 
 
 def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = True) -> list[Line]:
@@ -315,7 +295,7 @@ def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = 
         why = [(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []
         done = one.get("action", "") if action else ""
         rows.append([(f"  {done}", ACTION_STYLE.get(done, "")), (_name(one), ""), *why])
-    return [[(head, "bold")], *columns(rows), *_more_lines(total, rows)] if rows else []
+    return [_bold(head), *columns(rows), *_more_lines(total, rows)] if rows else []
 
 
 def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:
@@ -330,12 +310,13 @@ def _counted(files: int, folders: int) -> str:
 
 
 def _what(answer: UndoView) -> str:
-    what = {
-        "undo": "the last undo",
-        "subtask": f"subtask {answer['subtask']}",
-        "attempt": "the last attempt at a subtask",
-    }
-    return what.get(answer["scope"], "the whole goal")
+    if answer["scope"] == "subtask":
+        return f"subtask {answer['subtask']}"
+    return SCOPES.get(answer["scope"], "the whole goal")
+
+
+def _bold(text: str) -> Line:
+    return [(text, "bold")]
 
 
 def _name(one: NameView) -> str:

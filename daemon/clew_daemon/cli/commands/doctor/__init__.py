@@ -6,21 +6,17 @@ Each check is a function that yields findings, and changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.doctor import agents, setup
+from clew_daemon.cli.commands.doctor.setup import Finding
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import Line, print_lines, show
 from clew_daemon.reading.sanitize import clean, counted
-from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from clew_daemon.cli.commands.doctor.setup import Finding
-    from clew_daemon.reading.instance import Instance
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 
@@ -37,27 +33,21 @@ def doctor(instance: Instance, as_json: bool) -> None:
             print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
-    if as_json:  # version 0.1 calls the fix `mend`
-        checks = [
-            {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}
-            for one in findings
-        ]
-        print_json({"ok": not failed, "ready_for": ready, "checks": checks})
-    else:
-        print_lines([[(summary(findings, ready), "bold")]])
-    if failed:
-        raise click.exceptions.Exit(ExitCode.FAILED)
+    checks = [
+        {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}  # as in 0.1
+        for one in findings
+    ]
+    view = {"ok": not failed, "ready_for": ready, "checks": checks}
+    show(view, [[(summary(findings, ready), "bold")]], as_json=as_json, failed=failed)
 
 
 def examine(instance: Instance) -> Iterator[Finding]:
     """Run all checks, in the order in which one problem causes the next; one that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, setup
-
     for check in (*setup.CHECKS, agents.agents):
         try:
             yield from check(instance)
         except CliError as error:
-            yield setup.Finding(check.__name__, "fail", error.message)
+            yield Finding(check.__name__, "fail", error.message)
 
 
 def ready_for(findings: Sequence[Finding]) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
@@ -20,19 +21,14 @@ from clew_daemon.cli.commands.doctor.setup import (
     run_program,
     settings_of,
 )
-from clew_daemon.processes.cells import CliProgramError, cli_program, unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from clew_daemon.reading.instance import Instance
-    from clew_shared.config.agent_tables import (
-        CliAgentSettings,
-        CommandAgentSettings,
-        LlmAgentSettings,
-    )
-    from clew_shared.config.tables import SandboxSettings, Settings
-    from clew_shared.wire.nursery import SandboxReport
+from clew_daemon.host.keys import CREDENTIALS, Keys
+from clew_daemon.processes.cells import CliProgramError, cli_program, resolved, unusable
+from clew_daemon.reading.instance import Instance
+from clew_shared.config.agent_tables import CliAgentSettings, CommandAgentSettings, LlmAgentSettings
+from clew_shared.config.tables import SandboxSettings, Settings
+from clew_shared.text.redact import redact
+from clew_shared.text.words import log_in
+from clew_shared.wire.nursery import SandboxReport
 
 LLM_S, VERSION_S = 3.0, 30.0
 LINE_CHARS = 300
@@ -42,12 +38,6 @@ PORTS_ABI = 4
 
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
-    from clew_shared.config.agent_tables import (
-        CliAgentSettings,
-        CommandAgentSettings,
-        LlmAgentSettings,
-    )
-
     settings = settings_of(instance)
     env = executor_env(instance) | {"HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
@@ -65,8 +55,6 @@ def agents(instance: Instance) -> Iterator[Finding]:
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
     """Check whether the program of a command can be started."""
-    from clew_daemon.processes.cells import resolved
-
     program = resolved(agent.command, env)[0]
     fix = f"correct [{name.replace(' ', 's.', 1)}] command: an absolute path of a program"
     if not program.startswith("/"):
@@ -86,9 +74,6 @@ class _NoRedirect(HTTPRedirectHandler):
 
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
-    from clew_daemon.host.keys import CREDENTIALS, Keys
-    from clew_shared.text.redact import redact
-
     keys = Keys(instance.env, instance.config.parent)
     if fault := keys.fault(agent):
         of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in instance.env
@@ -173,9 +158,6 @@ def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
 
 def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
     """Check the key and the login files: that they are there, and that no one else can read them."""
-    from clew_daemon.host.keys import Keys
-    from clew_shared.text.words import log_in
-
     if fault := Keys(instance.env, instance.config.parent).fault(agent):
         found, _, fix = fault.partition("; ")
         return Finding(title, "warn", found, fix)

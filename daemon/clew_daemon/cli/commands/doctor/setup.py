@@ -8,23 +8,30 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from clew_daemon.control.requests import ExecutorEnvRequest, PingRequest
 from clew_daemon.host import git as git_host
+from clew_daemon.host.unit_file import unit_path
+from clew_daemon.host.units import is_delegated
+from clew_daemon.inbox.leftovers import left
+from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, ask, send
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
 from clew_daemon.reading.sanitize import counted
+from clew_daemon.record.lost_record import lacking
 from clew_shared.config.faults import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from clew_daemon.reading.instance import Instance
-    from clew_shared.config.tables import Settings
-    from clew_shared.wire.nursery import SandboxReport
+from clew_shared.config.tables import Settings
+from clew_shared.ledger import LedgerError
+from clew_shared.ledger.lock import holder
+from clew_shared.record.moment import local
+from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
+from clew_shared.wire.nursery import SandboxReport
 
 OF_AGENT = "agent "
 """What the names of findings about an agent begin with."""
@@ -93,8 +100,6 @@ def run_program(
 
 def probe_sandbox() -> SandboxReport | str:
     """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
-    from clew_shared.wire.nursery import SandboxReport
-
     done = run_program([sys.executable, "-P", "-c", PROBE], SANDBOX_S)  # -P: not from this folder
     if isinstance(done, str):
         return done
@@ -144,11 +149,8 @@ def folders(instance: Instance) -> Iterator[Finding]:
     for name in ("inbox", "outbox", "workspaces", "state", "run"):
         yield _folder(name, getattr(places, name), private=name in ("state", "run"))
     free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
-    if free_mb >= FREE_MB_MIN:
-        yield Finding("free space", "ok", f"{free_mb} MB")
-    else:
-        fix = "free some: on a full disk clew accepts and runs nothing"
-        yield Finding("free space", "warn", f"{free_mb} MB", fix)
+    fix = "free some: on a full disk clew accepts and runs nothing" if free_mb < FREE_MB_MIN else ""
+    yield Finding("free space", "warn" if fix else "ok", f"{free_mb} MB", fix)
 
 
 def _folder(name: str, path: Path, *, private: bool) -> Finding:
@@ -173,10 +175,6 @@ def _existing(path: Path) -> Path:
 
 
 def ledger(instance: Instance) -> Iterator[Finding]:
-    from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
-    from clew_daemon.record.lost_record import lacking
-    from clew_shared.ledger import LedgerError
-
     refuse_lost_ledger(instance)
     if not instance.ledger.exists():
         yield Finding("ledger", "ok", f"{instance.ledger} (created on first start)")
@@ -214,8 +212,6 @@ def daemon(instance: Instance) -> Iterator[Finding]:
 
 def inbox(instance: Instance) -> Iterator[Finding]:
     """Report the files that will not become goals, the newest first."""
-    from clew_daemon.inbox.leftovers import left
-
     found = left(instance.places.inbox)
     for one in found.shown[:INBOX_SHOWN_MAX]:
         what = "was rejected" if one["rejected"] else "will not be taken"
@@ -227,9 +223,6 @@ def inbox(instance: Instance) -> Iterator[Finding]:
 
 def herald(instance: Instance) -> Iterator[Finding]:
     """Report what `clew herald` cannot reach; nothing if none was ever started here."""
-    from clew_shared.ledger.lock import holder
-    from clew_shared.record.moment import local
-
     state = instance.places.state
     try:
         channels = json.loads((state / "herald.json").read_text())["channels"].values()
@@ -251,31 +244,25 @@ def herald(instance: Instance) -> Iterator[Finding]:
 
 
 def sandbox(instance: Instance) -> Iterator[Finding]:
-    report = probe_sandbox()
+    report, mode = probe_sandbox(), settings_of(instance).sandbox.mode
     if isinstance(report, str):
         yield Finding("sandbox", "fail", report)
         return
-    mode = settings_of(instance).sandbox.mode
     found = f"Landlock ABI {report.landlock_abi}, {report.isolation}, mode {mode}"
-    messages = "\n".join(report.messages)
+    level: Level = "warn" if report.messages or mode != "enforce" else "ok"
     if report.landlock_abi == 0 and mode == "enforce":
-        yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
-    else:
-        level: Level = "warn" if messages or mode != "enforce" else "ok"
-        yield Finding("sandbox", level, found, messages)
+        found, level = f"{found}: no worker can start", "fail"
+    yield Finding("sandbox", level, found, "\n".join(report.messages))
 
 
 def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    from clew_daemon.host import units
-    from clew_daemon.processes import cgroups
-
     try:
         view = send(instance.socket, PingRequest())["cgroup"]
     except NoDaemon:
         own, why_not = cgroups.own_group()
         if own:
-            why_not = cgroups.why_not_delegated(own, units.is_delegated)
+            why_not = cgroups.why_not_delegated(own, is_delegated)
         view = {"path": None if why_not else str(own), "why_not": why_not}
     if view["path"]:
         yield Finding("control groups", "ok", f"one per worker in {view['path']}")
@@ -285,8 +272,6 @@ def cgroup(instance: Instance) -> Iterator[Finding]:
 
 def git(instance: Instance) -> Iterator[Finding]:
     """Check whether this git can take snapshots, and whether agents can commit."""
-    from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
-
     path = git_host.program(instance.env)
     if path is None:
         fix = "install git if goals work in repositories, and for clew diff and clew undo"
@@ -310,8 +295,6 @@ def git(instance: Instance) -> Iterator[Finding]:
 
 
 def systemd(instance: Instance) -> Iterator[Finding]:
-    from clew_daemon.host.unit_file import unit_path
-
     done = run_program(["systemctl", "--version"], PROGRAM_S)
     if isinstance(done, str):
         fix = "clew run works without it; have something restart it"
