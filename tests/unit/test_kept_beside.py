@@ -46,10 +46,7 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     state = load(dump(core.state))
     state.reason = "another"
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, compressed(dump(state)))
-    assert (
-        "snapshot is not what its events give: reason"
-        in check_ledger(ledger.path).fault.message
-    )
+    assert "snapshot is not what its events give: reason" in check_ledger(ledger.path).fault.message
     kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, kept)
     assert check_ledger(ledger.path).ok

@@ -7,8 +7,7 @@ runs. A daemon that has ended is waited for, with a note.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
@@ -22,7 +21,7 @@ from clew_shared.ledger import Cursor, LedgerError, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
-from clew_shared.views.publish import goal_detail, status_view
+from clew_shared.views.publish import status_view
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
 UNREADABLE_S = 5.0
@@ -65,44 +64,39 @@ class Watched:
             self._source.close()
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether goals were named and none of them goes on without a person."""
-        states = [self.states.get(goal) for goal in self._goals]
-        return bool(states) and all(s and s.goal.status in AT_REST for s in states)
+    def named(self) -> list[State]:
+        """The states of the goals that were named, as far as they were read."""
+        return [self.states[goal] for goal in self._goals if goal in self.states]
 
     @property
-    def is_completed(self) -> bool:
-        """Whether all goals were completed."""
-        return all(self.states[goal].goal.status == "completed" for goal in self._goals)
+    def is_at_rest(self) -> bool:
+        """Whether goals were named and none of them goes on without a person."""
+        return bool(self.named) and all(one.goal.status in AT_REST for one in self.named)
 
     @property
     def are_reported(self) -> bool:
         """Whether the reports of all that have ended are written, or no daemon runs that would write them."""
-        states = [self.states[goal] for goal in self._goals]
-        written = all(not s.ended or s.reported_seq > s.rested_seq for s in states)
+        written = all(not one.ended or one.reported_seq > one.rested_seq for one in self.named)
         return written or self._instance.holder is None
-
-    @property
-    def unfinished(self) -> dict[str, bool]:
-        """The goals that have not ended, each with whether it goes on without a person."""
-        living = {goal: state for goal, state in self.states.items() if not state.ended}
-        return {g: s.goal.status != "blocked" and not s.paused for g, s in living.items()}
-
-    def details(self) -> list[dict[str, Any]]:
-        """Return the named goals in full, as `clew status GOAL --json` has them."""
-        return [goal_detail(self.states[goal], time.time()) for goal in self._goals]
 
     def views(self) -> list[GoalView]:
         """Return where the goals stand; what is not on record (an LLM call, a check) is the daemon's last answer."""
-        goals = self._goals or [goal for goal, state in self.states.items() if not state.ended]
-        return [self._view(self.states[goal]) for goal in goals if goal in self.states]
+        shown = self.named or [state for state in self.states.values() if not state.ended]
+        return [self._view(state) for state in shown]
 
     def _view(self, state: State) -> GoalView:
         view = status_view(state, time.time()) | {"stopped": bool(self.note)}
         told = self._told.get(state.goal_id)
         if told and not self.note and told["updated_at"] == view["updated_at"]:
             return {**told, "age_s": view["age_s"]}
-        return {**view, "now": None if self.note else _now(state, view)}
+        now = None
+        if state.in_flight and state.working and not self.note:
+            flight = next(reversed(state.in_flight.values()))
+            what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
+            now = {"doing": "tool", "since": flight.action.timestamp, "what": what}
+        elif state.working and not self.note:
+            now = {"doing": "thinking", "since": view["updated_at"], "what": ""}
+        return {**view, "now": now}
 
     def read(self) -> list[Entry]:
         """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""
@@ -117,11 +111,11 @@ class Watched:
 
     def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
-        with opened(self._instance.ledger) as reader:
+        instance = self._instance
+        with opened(instance.ledger) as reader:
             if reader is None:
                 return []
             after, entries = str(Cursor.at_end(reader)), self._past(reader)
-        instance = self._instance
         self._source = EventSource(lambda: instance.socket, instance.ledger, after)
         return entries
 
@@ -145,23 +139,26 @@ class Watched:
         """Load the goals to watch, and return entries on their past and on where they stand."""
         if not self._goals:
             self.states = {g: s for g, s in load_listed(reader).items() if not s.ended}
-            return self._standing(self.states)
+            return self._standing()
         entries: list[Entry] = []
         for goal in self._goals:
-            load = _recent_actions if self._attach else _from_start
-            self.states[goal], past = load(reader, goal)
-            if not self.states[goal].seq:
+            state = self.states[goal] = State(goal_id=goal)
+            found = [advance(state, decode(row.body), row.seq) for row in reader.read(goal)]
+            past = [entry for entry in found if entry]
+            if not state.seq:
                 raise CliError(f"{goal} is not in the ledger any more")
+            if self._attach:  # the ends of the last actions, and those that run
+                ends = [entry for entry in past if entry.kind in ENDS][-RECENT_ACTIONS:]
+                past = [*ends, *(one for one in past if one.begins and one.of in state.in_flight)]
             entries += past
         entries.sort(key=lambda entry: entry.seq)
-        return entries + (self._standing(self._goals) if self._attach else [])
+        return entries + (self._standing() if self._attach else [])
 
-    def _standing(self, goals: Iterable[str]) -> list[Entry]:
-        """Return entries on where goals stand, with what the queued ones wait for."""
+    def _standing(self) -> list[Entry]:
+        """Return entries on where the goals stand, with what the queued ones wait for."""
         self._ask()
         found = []
-        for goal in goals:
-            state = self.states[goal]
+        for goal, state in self.states.items():
             view = self._told.get(goal) or status_view(state, time.time())
             self._waits[goal] = stands_for(view)
             at = (state.ended and state.ended_at) or state.updated_at
@@ -183,9 +180,8 @@ class Watched:
         try:
             return advance(state, decode(found.body), found.seq)
         except ValueError:
-            raise CliError(
-                f"event {found.seq} was recorded by another version of clew: start `clew watch` again"
-            ) from None
+            what = f"event {found.seq} was recorded by another version of clew"
+            raise CliError(f"{what}: start `clew watch` again") from None
 
     def _ask(self) -> None:
         """Ask how the goals stand, once a second at most; the ledger answers where no daemon does."""
@@ -199,20 +195,17 @@ class Watched:
         took_s = time.monotonic() - began
         self._ask_at = began + took_s + min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
 
-    def _waiting(self) -> list[Entry]:
-        """Return entries for goals that wait for something else than was told last."""
+    def _waiting(self) -> Iterator[Entry]:
+        """Yield entries for goals that wait for something else than was told last."""
         self._ask()
-        found: list[Entry] = []
         for goal, view in self._told.items():
             state = self.states.get(goal)
             if state is None or view["updated_at"] != status_view(state)["updated_at"]:
                 continue
             waits = stands_for(view) if view.get("waiting") else ""
             if waits not in (self._waits.get(goal, ""), "", state.reason) and not state.paused:
-                title = f"waiting: {waits}"
-                found.append(Entry(time.time(), goal, "goal.waiting", title, "yellow"))
+                yield Entry(time.time(), goal, "goal.waiting", f"waiting: {waits}", "yellow")
             self._waits[goal] = waits
-        return found
 
     def _presence(self) -> list[Entry]:
         """Return entries on a daemon that has ended or is back, by the ledger's lock; CliError if it stays away."""
@@ -241,29 +234,5 @@ class Watched:
         return []
 
 
-def _now(state: State, view: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a worker does as far as the record tells, in the shape of `now` in `status`."""
-    if not state.working:
-        return None
-    if not state.in_flight:
-        return {"doing": "thinking", "since": view["updated_at"], "what": ""}
-    flight = next(reversed(state.in_flight.values()))
-    what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
-    return {"doing": "tool", "since": flight.action.timestamp, "what": what}
-
-
 def _note(kind: str, title: str) -> Entry:
     return Entry(time.time(), "", kind, title, "yellow")
-
-
-def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
-    state = State(goal_id=goal)
-    entries = [advance(state, decode(row.body), row.seq) for row in reader.read(goal)]
-    return state, [entry for entry in entries if entry]
-
-
-def _recent_actions(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
-    """Return a goal's state, and entries for the ends of its last actions and for those that run."""
-    state, entries = _from_start(reader, goal)
-    ends = [entry for entry in entries if entry.kind in ENDS][-RECENT_ACTIONS:]
-    return state, [*ends, *(one for one in entries if one.begins and one.of in state.in_flight)]

@@ -82,9 +82,7 @@ def _styled(line: Line) -> Text:
     return Text.assemble(*line)
 
 
-def show(
-    value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool = False
-) -> None:
+def show(value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool = False) -> None:
     """Print a result: as one JSON document, or as lines; a command whose work has `failed` exits with 1 then."""
     if as_json:
         print_json(value)

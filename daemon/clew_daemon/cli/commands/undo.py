@@ -70,9 +70,7 @@ def _ask(instance: Instance, request: UndoRequest) -> UndoView:
         raise CliError(message) from None
 
 
-def _converse(
-    instance: Instance, request: UndoRequest, again: str
-) -> tuple[UndoView, Sequence[Line]]:
+def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[UndoView, list[Line]]:
     """Show the plan and ask until it is accepted as it is, or declined; return the last answer and its lines."""
     theirs = request.theirs
     answer = _ask(instance, request)
@@ -80,7 +78,7 @@ def _converse(
         print_lines(plan_lines(answer, again, theirs=theirs))
         count = answer["theirs_total"] if theirs else 0
         if answer["moved"] or not (answer["entries_total"] or count):
-            return answer, ()
+            return answer, []
         too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
         confirmed = parameters.confirmed("Undo this?")
         if not confirmed or (count and not parameters.confirmed(too)):

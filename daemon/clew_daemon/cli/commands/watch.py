@@ -6,11 +6,11 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,22 +18,29 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.watched import Watched
 from clew_daemon.publish.standing import standing
 from clew_daemon.reading.errors import print_note
-from clew_daemon.reading.goal_list import counts, in_view, now_text, status_style
+from clew_daemon.reading.goal_list import GoalView, counts, in_view, now_text, status_style
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, on_terminal, print_lines, wrapped
 from clew_daemon.reading.queries import goal_id
 from clew_daemon.reading.sanitize import clean, duration, short
 from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import percent
+from clew_shared.views.publish import goal_detail
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import Group
 
     from clew_daemon.reading.describe import Entry
-    from clew_daemon.reading.goal_list import GoalView
+    from clew_shared.record.state import State
 
 POLL_S = 0.1
 REPORT_S = 2.0
+OUTPUT_LINES = 3
+OUTPUT_CHARS = 200
+QUESTION_CHARS = 2_000
+REDRAW_S = 0.5
+TOLD_BEFORE = "loop.detected"
+"""The event that says what the line before it said in more words; for programs."""
 FOOT = "Ctrl-C stops watching; the goals continue."
 
 
@@ -54,7 +61,7 @@ def command(instance: Instance, goals: tuple[str, ...]) -> None:
 def watch(
     instance: Instance,
     goals: Sequence[str],
-    each: Callable[[Sequence[dict[str, Any]]], None] | None = None,
+    each: Callable[[Sequence[GoalView]], None] | None = None,
     *,
     attach: bool = False,
     stays: bool = True,
@@ -70,13 +77,12 @@ def watch(
     was_at_rest: bool | None = None
     try:
         foot = FOOT if stays else ""
-        several = len(goals) != 1
-        with closing(watched), watch_view(several=several, foot=foot) as view:
+        with closing(watched), watch_view(several=len(goals) != 1, foot=foot) as view:
             report_until = 0.0
             while True:
                 view.tell(watched.read())
-                if goals and each is not None and watched.states:
-                    each(watched.details())
+                if each is not None and watched.named:
+                    each([goal_detail(one, time.time()) for one in watched.named])
                 view.draw(watched.views(), watched.note)
                 is_at_rest, now = watched.is_at_rest, time.monotonic()
                 was_at_rest = is_at_rest if was_at_rest is None else was_at_rest
@@ -88,18 +94,21 @@ def watch(
     except KeyboardInterrupt:
         if not stays:
             raise
-        _print_goodbye(instance, watched.unfinished)
-        code = ExitCode.INTERRUPTED if goals and watched.unfinished else 0
+        unfinished = [state for state in watched.states.values() if not state.ended]
+        _print_goodbye(instance, unfinished)
+        code = ExitCode.INTERRUPTED if goals and unfinished else 0
         raise click.exceptions.Exit(code) from None
-    _print_end(instance, watched, whole=bool(attach and was_at_rest), with_reports=stays)
-    return watched.is_completed
+    _print_end(instance, watched.named, whole=bool(attach and was_at_rest), with_reports=stays)
+    return all(state.goal.status == "completed" for state in watched.named)
 
 
-def _print_end(instance: Instance, watched: Watched, *, whole: bool, with_reports: bool) -> None:
+def _print_end(
+    instance: Instance, states: Sequence[State], *, whole: bool, with_reports: bool
+) -> None:
     """Print how the goals ended; `whole`: nothing was told of them before."""
     from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 
-    for detail in watched.details():
+    for detail in [goal_detail(state, time.time()) for state in states]:
         report = instance.report_of(detail["id"]) if with_reports else ""
         if on_terminal() or whole:
             print_lines(goal_lines(detail, report=report))
@@ -110,12 +119,12 @@ def _print_end(instance: Instance, watched: Watched, *, whole: bool, with_report
         print_lines([(f"{clean(detail['id'])}: ", ""), *one] for one in lines)
 
 
-def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
-    """Print which goals continue, how to watch them again, and how many need a person; see `unfinished`."""
+def _print_goodbye(instance: Instance, unfinished: Sequence[State]) -> None:
+    """Print which goals continue, how to watch them again, and how many need a person."""
     has_own_home = instance.home is not None and instance.env.get("CLEW_HOME") is None
     clew = f"clew --home {shlex.quote(str(instance.home))}" if has_own_home else "clew"
-    going = [goal for goal, goes_on in unfinished.items() if goes_on]
-    needing = [goal for goal, goes_on in unfinished.items() if not goes_on]
+    needing = [s.goal_id for s in unfinished if s.goal.status == "blocked" or s.paused]
+    going = [state.goal_id for state in unfinished if state.goal_id not in needing]
     if len(going) == 1:
         print_note(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
     elif going:
@@ -123,14 +132,6 @@ def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
     if needing:
         which = f"{needing[0]} needs you: {clew} status {needing[0]}"
         print_note(which if len(needing) == 1 else f"{len(needing)} need you: {clew} status")
-
-
-OUTPUT_LINES = 3
-OUTPUT_CHARS = 200
-QUESTION_CHARS = 2_000
-REDRAW_S = 0.5
-TOLD_BEFORE = "loop.detected"
-"""The event that says what the line before it said in more words; for programs."""
 
 
 class PlainView:
@@ -193,24 +194,21 @@ def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
 
 def brief_lines(goal: GoalView, at: float, chars: int) -> list[Line]:
     """Return the state of a goal in two lines, and its question, shortened to `chars` characters."""
-    more = [duration(goal["age_s"], whole=True), counts(goal)]
     attempt = f"attempt {goal['attempt']}" if goal["attempt"] > 1 else ""
-    facts = ", ".join(filter(None, [*more, attempt]))
-    lines: list[Line] = [
-        [
-            (f"{clean(goal['id'])}  ", "bold"),
-            (f"{percent(goal['progress'])}  ", "cyan"),
-            (standing(goal), status_style(goal)),
-            (f"  {facts}", "dim"),
-        ]
+    facts = filter(None, [duration(goal["age_s"], whole=True), counts(goal), attempt])
+    head: Line = [
+        (f"{clean(goal['id'])}  ", "bold"),
+        (f"{percent(goal['progress'])}  ", "cyan"),
+        (standing(goal), status_style(goal)),
+        (f"  {', '.join(facts)}", "dim"),
     ]
     question = goal.get("question") if goal["status"] == "blocked" else ""
     if not question:
-        return [*lines, [(f"{INDENT}{short(now_text(goal, at), chars)}", "")]]
+        return [head, [(f"{INDENT}{short(now_text(goal, at), chars)}", "")]]
     asked = clean(question, lines=True).strip()
     if len(asked) > chars:
         asked = f"{short(question, chars)} (all of it: clew status {clean(goal['id'])})"
-    return [*lines, [(f"{INDENT}question: ", "bold magenta"), (asked, "")]]
+    return [head, [(f"{INDENT}question: ", "bold magenta"), (asked, "")]]
 
 
 class LiveView:
@@ -230,18 +228,13 @@ class LiveView:
         lines = [each for entry in entries for each in entry_lines(entry, several=self._several)]
         self._is_changed = self._is_changed or bool(entries)
         if lines:
-            from rich.console import Group
-
-            self._console.print(Group(*self._parts(lines)), overflow="fold")
+            self._console.print(self._group(lines), overflow="fold")
 
     def draw(self, goals: Sequence[GoalView], note: str) -> None:
         at = time.monotonic()
         if self._is_changed or at - self._drawn_at > REDRAW_S:
-            from rich.console import Group
-
             self._is_changed, self._drawn_at = False, at
-            lines = self.fitted(goals, note, time.time())
-            self.live.update(Group(*self._parts(lines)), refresh=True)
+            self.live.update(self._group(self.fitted(goals, note, time.time())), refresh=True)
 
     def fitted(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
         """Return the lines that there is room for: goals that need a person first, always one that is at work."""
@@ -266,11 +259,13 @@ class LiveView:
     def height(self, lines: Sequence[Line]) -> int:
         """Return how many rows of the window the wrapped lines take."""
         options = self._console.options.update(width=max(1, self._console.size.width))
-        return sum(len(self._console.render_lines(part, options)) for part in self._parts(lines))
+        return len(self._console.render_lines(self._group(lines), options)) if lines else 0
 
-    def _parts(self, lines: Sequence[Line]) -> list[Text]:
+    def _group(self, lines: Sequence[Line]) -> Group:
+        from rich.console import Group
+
         width = max(1, self._console.size.width)
-        return [part for each in lines for part in wrapped(each, width)]
+        return Group(*(part for each in lines for part in wrapped(each, width)))
 
 
 @contextmanager
