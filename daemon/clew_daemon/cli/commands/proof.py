@@ -46,6 +46,7 @@ def proof(instance: Instance, goal: str, accept: bool, why: str, as_json: bool) 
     name = goal_id(instance, goal)
     if why and not accept:
         raise click.UsageError("WHY is for --accept")
+    said = ""
     if accept:
         said = send(instance.socket, AcceptRequest(name, why), within_s=DEADLINE_S)["said"]
     state = goal_state(instance, name)
