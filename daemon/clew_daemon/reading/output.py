@@ -76,12 +76,6 @@ def print_lines(lines: Iterable[Line]) -> None:
             console.print(part, soft_wrap=True)
 
 
-def _styled(line: Line) -> Text:
-    from rich.text import Text
-
-    return Text.assemble(*line)
-
-
 def show(value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool = False) -> None:
     """Print a result: as one JSON document, or as lines; a command whose work has `failed` exits with 1 then."""
     if as_json:
@@ -99,10 +93,11 @@ def wrapped(line: Line, width: int) -> list[Text]:
 
     The last cell of a row of `columns` is wrapped in its column, or on lines of its own where that is too narrow.
     """
-    text, last = _styled(line), line.last if isinstance(line, TableRow) else 0
-    return [
-        part for each in text.split("\n", allow_blank=True) for part in _parts(each, width, last)
-    ]
+    from rich.text import Text
+
+    last = line.last if isinstance(line, TableRow) else 0
+    lines = Text.assemble(*line).split("\n", allow_blank=True)
+    return [part for each in lines for part in _parts(each, width, last)]
 
 
 def _parts(text: Text, width: int, last: int) -> list[Text]:

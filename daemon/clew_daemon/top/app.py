@@ -26,11 +26,10 @@ from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.dialogs import AskDialog, ConfirmDialog, KeysDialog
-from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
+from clew_daemon.top.goal_views import FilesScreen, PromptScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
-from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.screens import VIEWS, GoalViewScreen, LiveScreen, ViewName
 from clew_daemon.top.timeline_screen import TimelineScreen
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
@@ -14,11 +13,12 @@ from textual.widget import Widget
 from textual.widgets import DataTable
 
 from clew_daemon.reading.actions import action_lines, last_actions, whole_action
+from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.goal_text import goal_lines, question_lines, shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.top.screens import GoalDetail, GoalViewScreen, LiveScreen
+from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen
 from clew_daemon.top.tables import RowTable, TextPage, scrolling
 from clew_shared.record.moment import local
 
@@ -38,11 +38,7 @@ class GoalPage:
 class GoalScreen(GoalViewScreen[GoalPage]):
     """A goal in full above, its actions below; Enter opens an action."""
 
-    view = "goal"
-
-    def __init__(self, instance: Instance, goal: str) -> None:
-        self.command = f"clew status {shlex.quote(goal)}"
-        super().__init__(instance, goal)
+    view, shows = "goal", "clew status"
 
     def body(self) -> list[Widget]:
         table = RowTable("SEQ", "TIME", "RESULT", "TOOK", "ACTION")
@@ -52,7 +48,7 @@ class GoalScreen(GoalViewScreen[GoalPage]):
     def on_mount(self) -> None:
         self.query_one(RowTable).focus()
 
-    def read_view(self, detail: GoalDetail) -> GoalPage:
+    def read_view(self, detail: GoalView) -> GoalPage:
         lines = goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
         found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, outputs=False)
         rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
@@ -62,7 +58,7 @@ class GoalScreen(GoalViewScreen[GoalPage]):
     def display_view(self, found: GoalPage) -> None:
         self.query_one(".question", TextPage).show(found.question)
         self.query_one(".asking").display = bool(found.question)
-        self.query_one(".page", TextPage).show(found.lines)
+        self.page(found.lines)
         self.query_one(RowTable).put(found.actions)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
@@ -70,7 +66,7 @@ class GoalScreen(GoalViewScreen[GoalPage]):
         self.app.push_screen(ActionScreen(self.instance, self.goal_id, seq))
 
 
-def _cells(action: Mapping[str, Any]) -> list[Text]:
+def _cells(action: GoalView) -> list[Text]:
     """Return the cells of an action, which runs if it has no result."""
     result, took = str(action.get("result") or "running"), action.get("duration_s")
     return [
@@ -85,15 +81,12 @@ def _cells(action: Mapping[str, Any]) -> list[Text]:
 class ActionScreen(LiveScreen[list[Line]]):
     """One action in full."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "app.pop_screen", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [BACK]
 
     def __init__(self, instance: Instance, goal: str, seq: int) -> None:
         self.command = f"clew show {shlex.quote(goal)} {seq}"
         super().__init__(instance)
         self._goal_id, self._seq = goal, seq
-
-    def body(self) -> list[Widget]:
-        return [scrolling(TextPage())]
 
     def read(self) -> list[Line]:
         found = whole_action(self.instance, self._goal_id, self._seq)
@@ -105,4 +98,4 @@ class ActionScreen(LiveScreen[list[Line]]):
         return [*action_lines(self._goal_id, cut), [(clean(rest), "dim")]]
 
     def display_read(self, found: list[Line]) -> None:
-        self.query_one(TextPage).show(found)
+        self.page(found)

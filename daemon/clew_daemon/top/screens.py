@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
@@ -19,15 +20,15 @@ from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import Line
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
+from clew_daemon.top.tables import TextPage, scrolling
 
 Read = TypeVar("Read")
 View = TypeVar("View")
-GoalDetail = Mapping[str, Any]
-"""A goal's entry of `clew status GOAL --json`."""
-
 ViewName = Literal["goal", "timeline", "prompt", "files"]
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 """The views of a goal by their numbers, from 1."""
@@ -35,6 +36,7 @@ VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 ViewKeys = tuple[tuple[str, str, str], ...]
 """Keys of one view, each with its label and its action, "" for what only a widget of the view does."""
 
+BACK = ("escape", "app.pop_screen", "Back")
 READ_SHARE = 0.02
 """The share of the time that reading may take, since much of it is the daemon's: after a long read comes a pause."""
 PAUSE_MAX_S = 5.0
@@ -98,6 +100,10 @@ class LiveScreen(Screen[None], Generic[Read]):
         finally:
             self._read_s = time.monotonic() - began
 
+    def page(self, lines: Iterable[Line]) -> None:
+        """Show lines on the page."""
+        self.query_one(".page", TextPage).show(lines)
+
     def show_command(self, command: str) -> None:
         """Show another command line as the one that shows the same."""
         self.command = command
@@ -113,9 +119,9 @@ class LiveScreen(Screen[None], Generic[Read]):
         """Yield what stands above the body."""
         yield from ()
 
-    @abstractmethod
     def body(self) -> list[Widget]:
-        """Return the widgets between the head and the keys."""
+        """Return the widgets between the head and the keys: a page, where there is nothing else."""
+        return [scrolling(TextPage())]
 
     @abstractmethod
     def read(self) -> Read:
@@ -143,20 +149,25 @@ def hidden(keys: ViewKeys) -> list[BindingType]:
     return [Binding(key, action, label, show=False) for key, label, action in keys]
 
 
-class GoalViewScreen(LiveScreen[tuple[GoalDetail, View]]):
-    """A screen about one goal; `view` is its name among the tabs.
+class GoalViewScreen(LiveScreen[tuple[GoalView, View]]):
+    """A screen about one goal: a page that scrolls, unless it has another body.
 
-    `keys` are those of this view alone; they are beside the tabs, since the last line has no room for them.
+    `view` is its name among the tabs, `shows` the command that shows the same of a goal. `keys` are those of this view
+    alone; they are beside the tabs, since the last line has no room for them.
     """
 
     view: ClassVar[ViewName]
+    shows: ClassVar[str]
     keys: ClassVar[ViewKeys] = ()
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "app.pop_screen", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [BACK]
 
     def __init__(self, instance: Instance, goal: str) -> None:
+        self.command = f"{self.shows} {shlex.quote(goal)}"
         super().__init__(instance)
         self.goal_id = goal
-        self.goal: GoalDetail | None = None
+        self.goal: GoalView | None = None
+        self._basis: object = None
+        self._read: View | None = None
 
     def head(self) -> ComposeResult:
         with Horizontal(classes="tabs"):
@@ -166,16 +177,23 @@ class GoalViewScreen(LiveScreen[tuple[GoalDetail, View]]):
             for key, label, action in self.keys:
                 yield KeyTab(key, label, action, "hint")
 
-    def read(self) -> tuple[GoalDetail, View]:
+    def read(self) -> tuple[GoalView, View]:
         detail = one_goal(self.instance, self.goal_id)["goal"]
-        return detail, self.read_view(detail)
+        basis = self.basis(detail)
+        if self._read is None or basis is None or basis != self._basis:
+            self._read, self._basis = self.read_view(detail), basis
+        return detail, self._read
 
-    def display_read(self, found: tuple[GoalDetail, View]) -> None:
+    def display_read(self, found: tuple[GoalView, View]) -> None:
         self.goal, view = found
         self.display_view(view)
 
+    def basis(self, detail: GoalView) -> object:  # noqa: ARG002 - for those that have one
+        """Return what the view follows from: it is read again only if that has changed; None: always."""
+        return None
+
     @abstractmethod
-    def read_view(self, detail: GoalDetail) -> View:
+    def read_view(self, detail: GoalView) -> View:
         """Return what to show of a goal; called in a thread."""
 
     @abstractmethod
