@@ -35,7 +35,8 @@ MAX_ITEMS = 1000
 MAX_DEPTH = 8
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
-_PLAIN = {int, bool, type(None)}
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+_PLAIN = {int, bool, float, type(None)}
 _SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
 
 
@@ -51,18 +52,21 @@ class _Output:
 
     def log(self, line: EventDict) -> None:
         """Write one line to the current sinks; one that cannot be written is counted, and the next line says so."""
+        as_json = ""
         with self.lock:
             for sink in self.sinks:
-                self._write(sink, line)
+                if self.console and isinstance(sink, Stream):
+                    self._write(sink, f"{self.console(line)}\n")
+                else:
+                    as_json = as_json or _json_line(line)
+                    self._write(sink, as_json)
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
-    def _write(self, sink: Stream | RotatedFile, line: EventDict) -> None:
+    def _write(self, sink: Stream | RotatedFile, text: str) -> None:
         unreported = self._unreported.pop(id(sink), 0)
         if unreported and not sink.write(_json_line(_dropped(unreported))):
             self._unreported[id(sink)] = unreported
-        for_person = self.console is not None and isinstance(sink, Stream)
-        text = f"{self.console(line)}\n" if self.console and for_person else _json_line(line)
         if not sink.write(text):
             self._unreported[id(sink)] = self._unreported.get(id(sink), 0) + 1
 
@@ -94,18 +98,11 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
     look = coloured if stream.is_terminal and not is_plain else plain
     _output.console = look if for_person else None
     structlog.configure(
-        processors=[
-            _drop_below_level,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.StackInfoRenderer(),
-            structlog.processors.format_exc_info,
-            _clean_line,
-        ],
+        processors=_PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         context_class=dict,
         logger_factory=lambda *_: _output,
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
     if not any(isinstance(handler, _FromStdlib) for handler in root.handlers):
@@ -133,7 +130,10 @@ def _clean_line(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict],
 def _is_plain(line: EventDict) -> bool:
     """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
     texts = [value for value in line.values() if type(value) is str]
-    if len(texts) + sum(type(value) in _PLAIN for value in line.values()) < len(line):
+    others = [value for value in line.values() if type(value) in _PLAIN]
+    if len(texts) + len(others) < len(line) or not all(
+        one is None or math.isfinite(one) for one in others
+    ):
         return False
     joined = "\0".join(texts)  # a key in one of them is also in the joined text
     is_clean = len(joined) <= MAX_CHARS and redact(joined) == joined
@@ -171,10 +171,21 @@ def _clean_text(value: object) -> str:
 
 
 def _json_line(line: EventDict) -> str:
-    text = json.dumps(line, ensure_ascii=False)
+    text = _as_json(line)
     if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
         text = json.dumps(line)
     return f"{text}\n"
+
+
+_PROCESSORS: list[Any] = [
+    _drop_below_level,
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+    structlog.processors.format_exc_info,
+    _clean_line,
+]
+"""One list, and one output: loggers keep what they were bound to, and a reload reaches them all the same."""
 
 
 def _dropped(count: int) -> EventDict:

@@ -26,8 +26,10 @@ class Stream:
         self._fd = -1
         self._rest = b""
         self._stalled = False
+        self._room = select.poll()
         with contextlib.suppress(OSError):  # a closed stdout: its number may soon mean the ledger
             self._fd = _own_descriptor(fd)
+            self._room.register(self._fd, select.POLLOUT)
 
     def write(self, line: str) -> bool:
         """Send a line, or keep the rest of it for the next call; return False when it is dropped."""
@@ -52,10 +54,8 @@ class Stream:
     def _send_rest(self) -> bool:
         if self._fd < 0:
             return False
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLOUT)
         while self._rest:
-            if not waiting.poll(0 if self._stalled else PATIENCE_MS):
+            if not self._room.poll(0 if self._stalled else PATIENCE_MS):
                 self._stalled = True  # until it takes something: wait only once
                 return False
             try:
@@ -73,6 +73,7 @@ class RotatedFile(RotatingFileHandler):
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._failed = False
+        self._line = logging.makeLogRecord({})
         super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
 
     def write(self, line: str) -> bool:
@@ -80,7 +81,8 @@ class RotatedFile(RotatingFileHandler):
         self._failed = False
         if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
             self.close()  # the next line opens a new one
-        self.emit(logging.makeLogRecord({"msg": line.rstrip("\n")}))
+        self._line.msg = line.rstrip("\n")
+        self.emit(self._line)
         return not self._failed
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - the base's
