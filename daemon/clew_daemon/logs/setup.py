@@ -52,20 +52,18 @@ class _Output:
 
     def log(self, line: EventDict) -> None:
         """Write one line to the current sinks; one that cannot be written is counted, and the next line says so."""
-        as_json = ""
         with self.lock:
+            as_json = _json_line(line)
+            shown = f"{self.console(line)}\n" if self.console else as_json
             for sink in self.sinks:
-                if self.console and isinstance(sink, Stream):
-                    self._write(sink, f"{self.console(line)}\n")
-                else:
-                    as_json = as_json or _json_line(line)
-                    self._write(sink, as_json)
+                self._write(sink, shown if isinstance(sink, Stream) else as_json)
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
     def _write(self, sink: Stream | RotatedFile, text: str) -> None:
         unreported = self._unreported.pop(id(sink), 0)
-        if unreported and not sink.write(_json_line(_dropped(unreported))):
+        dropped = {"level": "warning", "event": "log.dropped", "count": unreported}
+        if unreported and not sink.write(_json_line({**_stamp(None, "", {}), **dropped})):
             self._unreported[id(sink)] = unreported
         if not sink.write(text):
             self._unreported[id(sink)] = self._unreported.get(id(sink), 0) + 1
@@ -131,9 +129,8 @@ def _is_plain(line: EventDict) -> bool:
     """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
     texts = [value for value in line.values() if type(value) is str]
     others = [value for value in line.values() if type(value) in _PLAIN]
-    if len(texts) + len(others) < len(line) or not all(
-        one is None or math.isfinite(one) for one in others
-    ):
+    is_finite = all(one is None or math.isfinite(one) for one in others)
+    if len(texts) + len(others) < len(line) or not is_finite:
         return False
     joined = "\0".join(texts)  # a key in one of them is also in the joined text
     is_clean = len(joined) <= MAX_CHARS and redact(joined) == joined
@@ -171,27 +168,20 @@ def _clean_text(value: object) -> str:
 
 
 def _json_line(line: EventDict) -> str:
-    text = _as_json(line)
-    if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
-        text = json.dumps(line)
-    return f"{text}\n"
+    text = _as_json(line)  # not printable: control characters beyond ASCII's, or no Unicode at all
+    return f"{text if text.isprintable() else json.dumps(line)}\n"
 
 
+_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 _PROCESSORS: list[Any] = [
     _drop_below_level,
     structlog.processors.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _stamp,
     structlog.processors.StackInfoRenderer(),
     structlog.processors.format_exc_info,
     _clean_line,
 ]
 """One list, and one output: loggers keep what they were bound to, and a reload reaches them all the same."""
-
-
-def _dropped(count: int) -> EventDict:
-    line: EventDict = {"level": "warning", "event": "log.dropped", "count": count}
-    stamped = structlog.processors.TimeStamper(fmt="iso", utc=True)(None, "warning", line)
-    return {key: stamped[key] for key in ("timestamp", "level", "event", "count")}
 
 
 class _FromStdlib(logging.Handler):

@@ -99,13 +99,9 @@ class RotatedFile(RotatingFileHandler):
             self.mode,
             encoding="utf-8",
             errors="backslashreplace",
-            opener=_opener,
+            opener=lambda path, flags: os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK, 0o600),
         )
         return file  # type: ignore[return-value]
-
-
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK, 0o600)
 
 
 def _own_descriptor(fd: int) -> int:

@@ -25,7 +25,7 @@ from clew_daemon.record.store import end_of, output_of
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core import questions
-from clew_shared.core.answers import ActionReport, Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
@@ -38,7 +38,7 @@ from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
+from clew_shared.wire.answers import ActionOutcome, Judged, Noted, Recorded
 from clew_shared.wire.executor import ActionDone, RunRequest
 
 log = structlog.get_logger()
@@ -327,8 +327,8 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
 
 
 def noted(feedback: Feedback, **more: Any) -> Noted:
-    advice = _intervention(feedback.intervention)
-    return Noted(intervention=advice, escalated_to=feedback.escalated_to, **more)
+    told = {"intervention": feedback.intervention, "escalated_to": feedback.escalated_to}
+    return Noted(**told, **more)
 
 
 def judged(verdict: Verdict, feedback: Feedback = NO_FEEDBACK, **done: Any) -> Judged:
@@ -348,11 +348,7 @@ def _words(verdict: Verdict, feedback: Feedback = NO_FEEDBACK) -> dict[str, Any]
     return {
         "verdict": "allowed" if verdict.allowed else "blocked",
         "seq": verdict.seq,
-        "intervention": _intervention(feedback.intervention or verdict.intervention),
+        "intervention": feedback.intervention or verdict.intervention,
         "escalated_to": feedback.escalated_to or verdict.escalated_to,
         **refused,
     }
-
-
-def _intervention(advice: Advice | None) -> Intervention | None:
-    return Intervention(kind=advice.kind, message=advice.message) if advice else None

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import astuple, replace
 from os.path import expanduser
 from pathlib import PurePath
 
 from clew_daemon.processes.cells import executor_env
-from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
+from clew_daemon.processes.executor import (
+    ExecutorDied,
+    ExecutorProcess,
+    OutOfResources,
+    WorkspaceMissingError,
+)
 from clew_daemon.session import check_tools
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core import suggestions
 from clew_shared.proof.counts import count
+from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
@@ -37,33 +43,12 @@ CHECK_TRIES = 2
 """A check changes nothing that counts: where the executor dies, it may be run again."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRun:
-    """How one run of a check ended; `exit_code` is None where it did not run to its end, `late` if it took too long."""
-
-    passed: bool
-    output: str
-    exit_code: int | None = None
-    late: bool = False
-    duration_s: float = 0.0
-
-    @property
-    def tests(self) -> tuple[int, int, int] | None:
-        """How many tests passed, failed and were skipped, None where it does not say."""
-        found = count(self.output)
-        return (found.passed, found.failed, found.skipped) if found else None
-
-    @property
-    def text(self) -> str:
-        return without_middle(self.output, CHECK_OUTPUT_CHARS)
-
-
 class Checks:
     """The checks of one goal."""
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
-        self.finish: dict[str, CheckRun] = {}
+        self.finish: dict[str, Run] = {}
         """How each check ended when they were run for a finish."""
 
     async def missing_tools(self) -> dict[str, str]:
@@ -152,7 +137,7 @@ class Checks:
             if (left_s := until - time.monotonic()) <= 0:
                 return None
             run = await self._ran(name, cmd, left_s)
-            if run.late or run.exit_code is None:
+            if run.exit_code is None:
                 return None
             failing += await self._finish(name, await self._traced(name, cmd, run))
         return failing
@@ -184,17 +169,19 @@ class Checks:
         *,
         tries: int = 1,
         fresh_tmp: bool = False,
-    ) -> CheckRun:
+    ) -> Run:
         """Run a check in at most `left_s` seconds, once more where the executor died of something else, or of it.
 
         Its first result is recorded while nothing has been done yet. Raises WrongState where the workspace is missing.
         """
-        work, run = self._epoch.work, CheckRun(False, "")
+        work, run = self._epoch.work, Run()
         work.check, work.check_since = name, time.time()
         try:
             for _ in range(tries):
                 try:
-                    run = await self._run(name, cmd, left_s, fresh_tmp=fresh_tmp)
+                    own_tmp = fresh_tmp and self._epoch.settings.proof.mode != "off"
+                    executor = await self._epoch.executors.executor()
+                    run = await run_check(self._epoch, executor, name, cmd, left_s, own_tmp)
                     break
                 except OutOfResources:
                     raise
@@ -204,13 +191,13 @@ class Checks:
                 except ExecutorDied as error:
                     await self._epoch.executors.died(str(error))
                     text = f"the check did not run to its end: {error}"
-                    run = CheckRun(False, redact(text))
+                    run = Run(output=redact(text))
         finally:
             work.check = ""
         self._note_before(name, run)
         return run
 
-    async def _traced(self, name: str, cmd: str, run: CheckRun) -> CheckRun:
+    async def _traced(self, name: str, cmd: str, run: Run) -> Run:
         """Run a check that failed without a word once more, and return its failure with the trace of the shell.
 
         The first run decides; the trace only shows with which command it ended, and a closer look what that found.
@@ -235,26 +222,7 @@ class Checks:
                 text = text.replace(value, f"${variable}")
         return text
 
-    async def _run(
-        self, name: str, cmd: str, most_s: float | None, *, fresh_tmp: bool = False
-    ) -> CheckRun:
-        limits = self._epoch.settings.limits
-        timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
-        executor = await self._epoch.executors.executor()
-        request = CheckRequest(
-            name=name,
-            cmd=cmd,
-            timeout_s=timeout_s,
-            output_bytes=limits.output_bytes,
-            fresh_tmp=fresh_tmp and self._epoch.settings.proof.mode != "off",
-        )
-        done = await executor.check(request)
-        late = done.result == "timeout"
-        note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""
-        passed, output = done.result == "success", redact(done.output) + note
-        return CheckRun(passed, output, done.exit_code, late, done.duration_s)
-
-    def _note_before(self, name: str, run: CheckRun) -> None:
+    def _note_before(self, name: str, run: Run) -> None:
         """Record the first result of a check while nothing has been done yet, as far as clew can see."""
         state = self._epoch.core.state
         if state.actions_total or name in state.checked_before or name not in state.spec.checks:
@@ -264,14 +232,14 @@ class Checks:
             name=name,
             passed=run.passed,
             exit_code=run.exit_code,
-            duration_s=round(run.duration_s, 3),
-            output=run.text,
-            tests=run.tests,
+            duration_s=round(run.seconds, 3),
+            output=without_middle(run.output, CHECK_OUTPUT_CHARS),
+            tests=astuple(run.count) if run.count else None,
         )
         with self._epoch.entering() as core:
             core.emit(event)
 
-    async def _finish(self, name: str, run: CheckRun) -> list[FailingCheck]:
+    async def _finish(self, name: str, run: Run) -> list[FailingCheck]:
         event = _finished(name, run)
         with self._epoch.entering() as core:
             core.emit(event)
@@ -282,8 +250,27 @@ class Checks:
         return [FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)]
 
 
-def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:
-    at = time.time()
-    return ev.CheckFinished(
-        at=at, name=name, passed=run.passed, output=run.text, suggested=suggested
+async def run_check(
+    epoch: Epoch,
+    executor: ExecutorProcess,
+    name: str,
+    cmd: str,
+    most_s: float | None = None,
+    own_tmp: bool = False,
+) -> Run:
+    """Have an executor run a check in at most `most_s` seconds, and no more than the config allows."""
+    limits = epoch.settings.limits
+    timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
+    size = limits.output_bytes
+    done = await executor.check(
+        CheckRequest(name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=size, fresh_tmp=own_tmp)
     )
+    is_late, output = done.result == "timeout", redact(done.output)
+    tests = count(output)
+    output += f"\n(not finished within {timeout_s:.0f} s)" if is_late else ""
+    return Run(None if is_late else done.exit_code, tests, round(done.duration_s, 3), output)
+
+
+def _finished(name: str, run: Run, *, suggested: bool = False) -> ev.CheckFinished:
+    at, output = time.time(), without_middle(run.output, CHECK_OUTPUT_CHARS)
+    return ev.CheckFinished(at=at, name=name, passed=run.passed, output=output, suggested=suggested)

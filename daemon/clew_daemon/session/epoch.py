@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from clew_daemon.config.profiles import settings_for
@@ -131,12 +131,10 @@ class Epoch:
         finally:
             (self.idle.clear if self.core.state.in_flight else self.idle.set)()
 
-    @contextmanager
-    def entering(self) -> Iterator[Core]:
+    def entering(self) -> AbstractContextManager[Core]:
         """Bracket commands to the core; raises WrongState while the worker stops."""
         self.refuse_while_stopping()
-        with self.recording():
-            yield self.core
+        return self.recording()
 
     async def record(self, command: Callable[[Core], T]) -> T:
         """Pass the core a command whether or not the worker is being stopped; wait until its events are durable."""

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -18,12 +19,12 @@ import psutil
 import structlog
 
 from clew_daemon.host.git import program
-from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess, OutOfResources
+from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import Cell
-from clew_daemon.session.checks import CheckRun, Checks
+from clew_daemon.session.checks import Checks, run_check
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
-from clew_shared.proof.counts import Count, count
+from clew_shared.proof.counts import Count
 from clew_shared.proof.label import (
     COVERED,
     ENDS,
@@ -46,7 +47,7 @@ from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_stor
 from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
-from clew_shared.wire.executor import CheckRequest, LookDone, LookRequest, ViewRequest
+from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
 
 log = structlog.get_logger()
 
@@ -145,7 +146,7 @@ class Proving:
     async def _made(self, reason: str) -> pr.ProofMade | None:
         """Return the proof to record, None where the one on record is of this very world."""
         state = self._epoch.core.state
-        finish = {name: _run(run) for name, run in self._checks.finish.items()}
+        finish = self._checks.finish
         if why := self._cannot():
             return self._event(Proof("unknown", (), why), "", Evidence(finish=finish))
         if not await self._epoch.snapshots.now():  # an older one would show another workspace
@@ -264,21 +265,13 @@ class Proving:
             if done.fault:
                 raise ExecutorDied(f"no view could be made: {done.fault}")
             if state.spec.setup:
-                ready = await self._run(executor, "setup", state.spec.setup)
+                ready = await run_check(self._epoch, executor, "setup", state.spec.setup)
                 if not ready.passed:
-                    raise ExecutorDied(f"`setup` fails in the view: {ready.end}")
+                    raise ExecutorDied(f"`setup` fails in the view: {_end(ready)}")
             return {
-                name: await self._run(executor, name, cmd)
+                name: await run_check(self._epoch, executor, name, cmd)
                 for name, cmd in state.spec.checks.items()
             }
-
-    async def _run(self, executor: ExecutorProcess, name: str, cmd: str) -> Run:
-        limits = self._epoch.settings.limits
-        most = {"timeout_s": limits.check_timeout_s, "output_bytes": limits.output_bytes}
-        done = await executor.check(CheckRequest(name=name, cmd=cmd, **most))
-        code = None if done.result == "timeout" else done.exit_code
-        passed, output = done.result == "success", redact(done.output)
-        return _run(CheckRun(passed, output, code, duration_s=done.duration_s))
 
     def _basis(self, tree: str, keep: tuple[str, ...] = ()) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
@@ -305,7 +298,7 @@ class Proving:
             label=found.label,
             files=tuple(map(redact, found.files[:FILES_SHOWN])),
             why=redact(found.why),
-            output=view[failing].end if failing else "",
+            output=_end(view[failing]) if failing else "",
             taken_away=_taken_away(seen) if seen else (),
             checks=tuple(
                 pr.ProofCheck(name=name, **{
@@ -317,17 +310,14 @@ class Proving:
         )  # fmt: skip
 
 
-def _run(run: CheckRun) -> Run:
-    end = run.output.strip()[-OUTPUT_CHARS:]
-    return Run(run.exit_code, count(run.output), round(run.duration_s, 3), end)
+def _end(run: Run) -> str:
+    return run.output.strip()[-OUTPUT_CHARS:]
 
 
 def _on_record(run: Run | None) -> pr.CheckRun | None:
     if run is None:
         return None
-    counts = {} if run.count is None else {
-        "passed": run.count.passed, "failed": run.count.failed, "skipped": run.count.skipped
-    }  # fmt: skip
+    counts = asdict(run.count) if run.count else {}
     return pr.CheckRun(exit_code=run.exit_code, seconds=run.seconds, **counts)
 
 

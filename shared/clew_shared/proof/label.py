@@ -51,7 +51,7 @@ class Run:
     exit_code: int | None = None
     count: Count | None = None
     seconds: float = 0.0
-    end: str = ""  # of its output
+    output: str = ""
 
     @property
     def passed(self) -> bool:

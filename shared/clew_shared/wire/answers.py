@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from clew_shared.core.answers import Advice
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.record.model import Level
 
@@ -38,17 +39,10 @@ class AnswerModel(BaseModel):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-class Intervention(AnswerModel):
-    """Advice to an agent that goes in circles; `kind` as in docs/loops.md."""
-
-    kind: str
-    message: str
-
-
 class Noted(AnswerModel):
     """The answer to `think`, `reflect` and `outcome`; that to `reflect` has the turns that are left."""
 
-    intervention: Intervention | None = None
+    intervention: Advice | None = None
     escalated_to: Level | None = None
     turns_left: TurnsLeft | None = None
 
@@ -72,7 +66,7 @@ class _Verdict(AnswerModel):
     seq: int = 0
     reason: str = ""
     message: str = ""
-    intervention: Intervention | None = None
+    intervention: Advice | None = None
     escalated_to: Level | None = None
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from clew_shared.core.answers import Advice
 from clew_shared.prompt.layout import FROM_EARLIER_GOALS
 from clew_shared.record.model import StepStatus
 from clew_shared.text.shorten import both_ends, one_line, without_middle
 from clew_shared.text.words import ending
 from clew_shared.tools import BY_NAME, Tool, schema, text_schema
-from clew_shared.wire.answers import Finished, Intervention, Judged
+from clew_shared.wire.answers import Finished, Judged
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 
 OUTPUT_CHARS = 60_000
@@ -140,7 +141,7 @@ def other_names(text: str) -> str:
     return f"(Here {meant}.)" if meant else ""
 
 
-def warning(intervention: Intervention) -> str:
+def warning(intervention: Advice) -> str:
     """Return an intervention as the model reads it."""
     return f"Note from clew: {intervention.message}"
 
