@@ -12,22 +12,8 @@ from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import ENDED, AgentClient, Disconnected, RpcError, call_record
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
-from clew_worker.bridge.tools import (
-    ACTIONS,
-    ASK,
-    DONE,
-    PLAN,
-    UNKNOWN_TOOL,
-    WAIT,
-    ToolAnswer,
-    feedback_text,
-    finished_answer,
-    joined,
-    judged_answer,
-    next_subtask_text,
-    replan_text,
-    running_answer,
-)
+from clew_worker.bridge import tools
+from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
 
 PATIENCE_S = 45.0
 """Well below the time after which MCP clients give up on a call."""
@@ -39,10 +25,8 @@ IDLE_CALLS_MAX = 10
 """After so many calls in a row that carried nothing out, a turn is over: else it would have no end."""
 
 OVER = ToolAnswer("The work on this goal is over for you. End your turn.", refused=True)
-TURN_OVER = ToolAnswer(
-    f"Your last {IDLE_CALLS_MAX} calls did nothing. End your turn; you will be asked again.",
-    refused=True,
-)
+_IDLE = f"Your last {IDLE_CALLS_MAX} calls did nothing. End your turn; you will be asked again."
+TURN_OVER = ToolAnswer(_IDLE, refused=True)
 NOTHING_RUNS = ToolAnswer("No call is running. clew_recall shows an earlier output.", refused=True)
 
 
@@ -72,7 +56,6 @@ class ToolCalls:
 
     @property
     def state(self) -> HelloState:
-        """The goal's state as the daemon last sent it."""
         return self.hello.state
 
     async def refresh(self) -> None:
@@ -99,13 +82,13 @@ class ToolCalls:
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         """Carry out a call, or continue to wait for the one that runs."""
         async with self._arriving:
-            waits = name == WAIT and "seconds" not in args
+            waits = name == tools.WAIT and "seconds" not in args
             before = await self._result(self._running) if self._running else None
             if before and waits:
                 return before
             if self._running:
-                text = running_answer(self._seq).text
-                text = f"This call was not carried out: another one is {text}"
+                running = tools.running_answer(self._seq).text
+                text = f"This call was not carried out: another one is {running}"
                 return ToolAnswer(text, refused=True)
             if refused := self._refusal(waits=waits):
                 return refused
@@ -134,7 +117,7 @@ class ToolCalls:
     async def _result(self, running: asyncio.Task[ToolAnswer]) -> ToolAnswer:
         await asyncio.wait([running], timeout=self._patience_s)
         if not running.done():
-            return running_answer(self._seq)
+            return tools.running_answer(self._seq)
         self._running = None
         return running.result()
 
@@ -154,12 +137,12 @@ class ToolCalls:
         return OVER
 
     async def _sent(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
-        own = {DONE: self._done, PLAN: self._plan, ASK: self._ask}
+        own = {tools.DONE: self._done, tools.PLAN: self._plan, tools.ASK: self._ask}
         if name in own:
             return await own[name](args)
-        tool = "wait" if name == WAIT else ACTIONS.get(name)
+        tool = "wait" if name == tools.WAIT else tools.ACTIONS.get(name)
         if tool is None:
-            return ToolAnswer(UNKNOWN_TOOL.format(name[:80]), refused=True)
+            return ToolAnswer(tools.UNKNOWN_TOOL.format(name[:80]), refused=True)
         judged = await self._daemon.act(tool, args)
         self.effects += 1
         if judged.outcome and tool not in IDLE_TOOLS:
@@ -170,16 +153,13 @@ class ToolCalls:
             self.over.set()
         elif judged.escalated_to or judged.reason == "replan_required":
             await self.refresh()
-        answer = judged_answer(judged)
-        return ToolAnswer(joined(answer.text, self._feedback()), answer.refused)
-
-    def _feedback(self) -> str:
-        return feedback_text(self.take_news())
+        answer = tools.judged_answer(judged)
+        return ToolAnswer(joined(answer.text, feedback_text(self.take_news())), answer.refused)
 
     async def _done(self, args: Mapping[str, Any]) -> ToolAnswer:
         success = truth(args.get("success", True))
         summary = plain_text(args.get("summary"))
-        if success and (news := self._feedback()):
+        if success and (news := feedback_text(self.take_news())):
             return ToolAnswer(f"{news}\nConsider this, then call clew_done again.")
         self.effects += 1
         failure = "" if success else summary or "the agent gave up on this attempt"
@@ -190,17 +170,18 @@ class ToolCalls:
             await self.refresh()
             again = "" if level else next_subtask_text(self.state)
             recorded = "" if success else "This attempt at the subtask is recorded as failed."
-            return ToolAnswer(joined(recorded, replan_text(level), again))
+            return ToolAnswer(joined(recorded, tools.replan_text(level), again))
         if await self._daemon.advance():
             await self.refresh()
             return ToolAnswer(next_subtask_text(self.state))
         why = plain_text(args.get("tests_changed"))
         finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
+        answer = tools.finished_answer(finished)
         if finished.accepted:
             self.over.set()
-            return finished_answer(finished)
+            return answer
         await self.refresh()
-        return ToolAnswer(joined(finished_answer(finished).text, self._feedback()))
+        return ToolAnswer(joined(answer.text, feedback_text(self.take_news())))
 
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self.refresh()

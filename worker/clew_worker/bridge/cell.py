@@ -8,34 +8,16 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 from clew_shared.files.pipes import PipeReader
-from clew_worker.bridge.wire import (
-    PACKET_BYTES_MAX,
-    CliEnded,
-    CliReady,
-    CliStarted,
-    FileRead,
-    FromStarter,
-    PutFiles,
-    ReadFile,
-    StartCli,
-    StopCli,
-    ToStarter,
-    packet,
-    read_report,
-)
+from clew_worker.bridge import wire
+from clew_worker.bridge.wire import CliEnded, CliReady, CliStarted, FromStarter, PutFiles, ToStarter
 
 LINE_BYTES_MAX = 1 << 20
 """What is longer is cut: such a line is no event that matters."""
 
 ANSWER_TIMEOUT_S = 30.0
-TAIL_BYTES = 4_000
-DRAIN_S = 0.5
-LEFT_S = 10.0
-"""How long a pipe is read after the end of the CLI where nothing more comes, and altogether: a process that the CLI
-has left behind may hold it open.
-"""
-
-_CHUNK = 1 << 16
+TAIL_BYTES, _CHUNK = 4_000, 1 << 16
+DRAIN_S, LEFT_S = 0.5, 10.0
+"""How long a pipe is read after the CLI's end if nothing comes, and altogether: what it left may hold it open."""
 
 
 class CellGoneError(Exception):
@@ -139,14 +121,14 @@ class CliCell:
 
     async def read(self, path: str) -> str | None:
         """Return the text of a small file in HOME, None where there is none."""
-        message = await self._ask(ReadFile(path=path))
-        if not isinstance(message, FileRead):
+        message = await self._ask(wire.ReadFile(path=path))
+        if not isinstance(message, wire.FileRead):
             raise CellGoneError("the CLI's cell gave a wrong answer")
         return message.text
 
     async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
         """Start the CLI; raises CliFaultError where it cannot be started."""
-        message = await self._ask(StartCli(argv=argv, env=dict(env), stdin=stdin))
+        message = await self._ask(wire.StartCli(argv=argv, env=dict(env), stdin=stdin))
         if isinstance(message, CliEnded):
             raise CliFaultError(message.fault)
         if not isinstance(message, CliStarted) or self._run is None:
@@ -158,19 +140,18 @@ class CliCell:
         run = self._run
         if run is None or run.ended.done():
             return
-        await self._send(StopCli())
+        await self._send(wire.StopCli())
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             await asyncio.wait([run.ended])
 
     async def _ask(self, message: ToStarter) -> FromStarter:
         async with self._asking:
             await self._send(message)
-            answer, _ = await self._answer()
-        return answer
+            return (await self._answer())[0]
 
     async def _send(self, message: ToStarter) -> None:
         try:
-            await asyncio.get_running_loop().sock_sendall(self._sock, packet(message))
+            await asyncio.get_running_loop().sock_sendall(self._sock, wire.packet(message))
         except OSError as error:
             raise CellGoneError("the CLI's cell has ended") from error
 
@@ -187,8 +168,8 @@ class CliCell:
     def _readable(self) -> None:
         """Take one packet: the end of a run, or an answer. What runs there is not trusted."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, 2)
-            message = read_report(data)
+            data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 2)
+            message = wire.read_report(data)
         except BlockingIOError:
             return
         except (OSError, ValueError):  # it has ended, or is none of ours

@@ -26,11 +26,14 @@ WITHOUT_RELAY_S = 2.0
 LINE_BYTES_MAX = 4 << 20
 """A file to write, as JSON at its worst, and more than a message to the daemon may have."""
 
-TOKEN_TIMEOUT_S = 10.0
-CALLS_MAX = 64
+TOKEN_TIMEOUT_S, CALLS_MAX = 10.0, 64
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 _CANCELLED = "notifications/cancelled"
+_TOOLS = [
+    {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+    for tool in OFFERED
+]
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
@@ -41,10 +44,9 @@ class Relays:
     `listed` says whether the CLI has asked which tools there are: without that its model is offered none.
     """
 
-    def __init__(self, patience_s: float = WITHOUT_RELAY_S) -> None:
+    def __init__(self) -> None:
         self.lost = asyncio.Event()
         self.listed = False
-        self._patience_s = patience_s
         self._connected = 0
         self._waiting: asyncio.TimerHandle | None = None
 
@@ -61,7 +63,7 @@ class Relays:
             self.lost.set()
         elif not self._connected:
             loop = asyncio.get_running_loop()
-            self._waiting = loop.call_later(self._patience_s, self.lost.set)
+            self._waiting = loop.call_later(WITHOUT_RELAY_S, self.lost.set)
 
 
 class Gateway:
@@ -166,7 +168,7 @@ class _Connection:
         except ProtocolError as error:
             await self._send(number, error={"code": error.code, "message": str(error)})
 
-    def _result(self, method: object, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _result(self, method: object, params: Mapping[str, object]) -> Mapping[str, object]:
         match method:
             case "initialize":
                 asked = params.get("protocolVersion")
@@ -179,12 +181,7 @@ class _Connection:
                 return {}
             case "tools/list":
                 self._relays.listed = True
-                return {
-                    "tools": [
-                        {"name": t.name, "description": t.description, "inputSchema": t.parameters}
-                        for t in OFFERED
-                    ]
-                }
+                return {"tools": _TOOLS}
         raise ProtocolError(f"unknown method {method}", protocol.METHOD_NOT_FOUND)
 
     def _begin(self, number: str | int, params: Mapping[str, Any]) -> None:

@@ -11,7 +11,6 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
 
 import uvloop
 
@@ -34,8 +33,7 @@ IDLE_TURNS_MAX = 3
 ANEW_MAX = 2
 """How often in a row a new conversation may replace one that cannot be continued."""
 
-THOUGHT_CHARS = 20_000
-LAST_WORDS_CHARS = 400
+THOUGHT_CHARS, LAST_WORDS_CHARS = 20_000, 400
 LAST_REPORT_S = 1.0
 GOODBYE_S = 2.0
 """How long a CLI may take to end its turn after the goal is over; its usage comes with that end."""
@@ -46,15 +44,9 @@ def run_bridge(channel_fd: int, peer_fd: int) -> int:
 
     `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
     """
-
-    async def run() -> int:
-        return await live(
-            socket.socket(fileno=channel_fd),
-            lambda daemon: Bridge(daemon, CliCell(socket.socket(fileno=peer_fd))),
-        )
-
+    daemon, peer = socket.socket(fileno=channel_fd), socket.socket(fileno=peer_fd)
     try:
-        return uvloop.run(run())
+        return uvloop.run(live(daemon, lambda client: Bridge(client, CliCell(peer))))
     except (CellGoneError, CliCrashError) as error:
         sys.stderr.write(f"{error}\n")
         return ExitCode.FAILED
@@ -84,24 +76,15 @@ class Bridge:
 
     # -- the start
 
-    @property
-    def _own(self) -> dict[str, Any]:
-        """The keys of the agent's table that only coding agents have."""
-        return self._goal.hello.options.agent.model_extra or {}
-
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
         hello = self._goal.hello
         agent, key = hello.options.agent, hello.credential or ""
+        own = agent.model_extra or {}  # the keys that only coding agents have
         hide([key] if key else [])
-        self._cli = CLIS[str(self._own.get("cli"))]
-        self._options = CliOptions(
-            program=self._cell.ready.program,
-            model=agent.model,
-            base_url=agent.base_url,
-            key=key,
-            args=tuple(map(str, self._own.get("args") or ())),
-        )
+        self._cli, self._refreshes = CLIS[str(own.get("cli"))], bool(own.get("refresh_credentials"))
+        program, args = self._cell.ready.program, tuple(map(str, own.get("args") or ()))
+        self._options = CliOptions(program, agent.model, agent.base_url, key, args)
         before = Conversation.read(await self._cell.read(PLACE))
         self._logins = dict(hello.logins)
         await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
@@ -112,10 +95,10 @@ class Bridge:
     def _login(self) -> str:
         if self._options.key:
             return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
-        fix = log_in(self._cli.name)
-        if self._logins:
-            return fix
-        return f"{fix}; then name its login file in `credentials` of the agent, or a key in `api_key_file`"
+        then = (
+            "; then name its login file in `credentials` of the agent, or a key in `api_key_file`"
+        )
+        return log_in(self._cli.name) + ("" if self._logins else then)
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -198,9 +181,8 @@ class Bridge:
             for event in reader.feed(line):
                 if thought := turn.take(event)[:THOUGHT_CHARS]:
                     with suppress(RpcError, ValueError):  # a thought is not worth a crash
-                        self._show(
-                            await self._daemon.call("think", text=thought, has_tool_calls=True)
-                        )
+                        think = self._daemon.call("think", text=thought, has_tool_calls=True)
+                        self._show(await think)
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(turn.session, self._attempt))
         if turn.ended is None:
@@ -212,13 +194,8 @@ class Bridge:
         self._conversation = conversation
         await self._cell.put({PLACE: conversation.text()})
 
-    # -- ends
-
     async def _end_after(self, event: asyncio.Event, run: CliRun, turn: CliTurn) -> None:
-        """End a CLI that goes on after the goal, or its turn, is over, or that has lost clew's tools.
-
-        The last would wait for them, unless its turn is over.
-        """
+        """End a CLI that goes on after the goal or its turn, or that has lost clew's tools, for which it would wait."""
         await event.wait()
         await asyncio.wait([run.ended], timeout=GOODBYE_S)
         if event not in (self._goal.over, self._goal.turn_over):
@@ -242,23 +219,21 @@ class Bridge:
             return
         said = turn.ended.message if turn.ended else ""
         self._last_words = "".join(said.splitlines()[-1:])[:LAST_WORDS_CHARS]
-        usage = asdict(turn.usage)
-        cost_usd = usage.pop("cost_usd") or 0.0
+        usage = asdict(turn.usage) | {"seconds": round(seconds, 3)}
         record = {
             "mode": "fast",
             "tool_calls": self._goal.take_records(),
             "synthesis": said[:THOUGHT_CHARS],
-            "cost_usd": round(cost_usd, 6),
+            "cost_usd": round(usage.pop("cost_usd") or 0.0, 6),
             "unfinished": unfinished,
         }
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(LAST_REPORT_S):
-                usage["seconds"] = round(seconds, 3)
                 self._show(await self._daemon.reflect(usage, record))
 
     async def _hand_back_logins(self) -> None:
         """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""
-        if not self._own.get("refresh_credentials"):
+        if not self._refreshes:
             return
         with suppress(Disconnected, RpcError, CellGoneError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):

@@ -12,8 +12,7 @@ from clew_shared.files.removal import remove_tree
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.sandbox import interpreter
 
-SOCKET = "clew.sock"
-PORT = "clew.port"
+SOCKET, PORT = "clew.sock", "clew.port"
 CONNECTIONS_MAX = 8
 
 
@@ -46,8 +45,7 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     fd = os.open(Path(tmp, PORT), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:
         file.write(f"{port} {secrets.token_hex(32)}")
-    ports = (*spec.sandbox.ports, port)
-    sandbox = spec.sandbox.model_copy(update={"ports": ports})
+    sandbox = spec.sandbox.model_copy(update={"ports": (*spec.sandbox.ports, port)})
     return spec.model_copy(update={"sandbox": sandbox}), listener
 
 

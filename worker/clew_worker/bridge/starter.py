@@ -16,28 +16,13 @@ from pathlib import Path
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.bridge import relay
+from clew_worker.bridge import relay, wire
 from clew_worker.bridge.place import clear, token
-from clew_worker.bridge.wire import (
-    FILE_BYTES_MAX,
-    PACKET_BYTES_MAX,
-    CliEnded,
-    CliReady,
-    CliStarted,
-    FileRead,
-    FromStarter,
-    PutFiles,
-    ReadFile,
-    StartCli,
-    StopCli,
-    packet,
-    read_order,
-)
+from clew_worker.bridge.wire import FILE_BYTES_MAX, PutFiles, StartCli
 from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
-GRACE_S = 2.0
-SWEEP_S = 5.0
+GRACE_S, SWEEP_S = 2.0, 5.0
 
 
 class CliStarter:
@@ -64,22 +49,22 @@ class CliStarter:
                 return ExitCode.OK
 
     def _serve_one(self) -> bool:
-        data = self._sock.recv(PACKET_BYTES_MAX)
+        data = self._sock.recv(wire.PACKET_BYTES_MAX)
         if not data:
             return False
-        match read_order(data):
+        match wire.read_order(data):
             case PutFiles() as order:
                 self._put(order)
             case StartCli() as order:
                 self._start(order)
-            case ReadFile() as order:
-                self._send(FileRead(text=_text(self._home / order.path)))
-            case StopCli():
+            case wire.ReadFile() as order:
+                self._send(wire.FileRead(text=_text(self._home / order.path)))
+            case wire.StopCli():
                 self._stop()
         return True
 
-    def _send(self, message: FromStarter, *fds: int) -> None:
-        socket.send_fds(self._sock, [packet(message)], list(fds))
+    def _send(self, message: wire.FromStarter, *fds: int) -> None:
+        socket.send_fds(self._sock, [wire.packet(message)], list(fds))
 
     def _put(self, order: PutFiles) -> None:
         if order.kept is not None:
@@ -107,10 +92,10 @@ class CliStarter:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            self._send(CliEnded(code=ExitCode.CONFIGURATION, fault=plain(error)))
+            self._send(wire.CliEnded(code=ExitCode.CONFIGURATION, fault=plain(error)))
         else:
             self._watch = os.pidfd_open(self._cli.pid)
-            self._send(CliStarted(pid=self._cli.pid), out, err)
+            self._send(wire.CliStarted(pid=self._cli.pid), out, err)
             self._feed(order.stdin)
         finally:
             for fd in (out, out_w, err, err_w):
@@ -143,7 +128,7 @@ class CliStarter:
         end_descendants(SWEEP_S, alone=self._alone)
         os.close(self._watch)
         self._cli, self._watch = None, -1
-        self._send(CliEnded(code=code if code >= 0 else SIGNAL_BASE - code))
+        self._send(wire.CliEnded(code=code if code >= 0 else SIGNAL_BASE - code))
 
 
 def _text(path: Path) -> str | None:
@@ -165,15 +150,12 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
     home, tmp = spec.sandbox.private
     sock.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    ready = CliReady(
-        program=spec.argv[0],
-        home=home,
-        tmp=tmp,
-        relay=(interpreter.own_python(), "-I", "-S", relay.__file__, tmp),
-        token=token(Path(tmp)),
+    command = (interpreter.own_python(), "-I", "-S", relay.__file__, tmp)
+    ready = wire.CliReady(
+        program=spec.argv[0], home=home, tmp=tmp, relay=command, token=token(Path(tmp))
     )
     with listener:
-        socket.send_fds(sock, [packet(ready)], [listener.fileno()])
+        socket.send_fds(sock, [wire.packet(ready)], [listener.fileno()])
     try:
         return CliStarter(spec, sock, alone=alone).serve()
     except (BrokenPipeError, ConnectionResetError):  # the bridge has ended

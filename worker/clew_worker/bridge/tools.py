@@ -5,23 +5,18 @@ from dataclasses import dataclass
 
 from clew_shared.core.answers import Advice
 from clew_shared.prompt.layout import FROM_EARLIER_GOALS
-from clew_shared.record.model import StepStatus
 from clew_shared.text.shorten import both_ends, one_line, without_middle
 from clew_shared.text.words import ending
 from clew_shared.tools import BY_NAME, Tool, schema, text_schema
 from clew_shared.wire.answers import Finished, Judged
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 
-OUTPUT_CHARS = 60_000
-CHECK_OUTPUT_CHARS = 1_500
+OUTPUT_CHARS, CHECK_OUTPUT_CHARS = 60_000, 1_500
 PROMPT_CHARS = 30_000
 """As an argument of a command line it has at most 128 KiB (MAX_ARG_STRLEN), whatever its letters are."""
 
-NOTES_CHARS = 12_000
-PLAN_CHARS = 10_000
+NOTES_CHARS, PLAN_CHARS, STRATEGIES_CHARS, SUMMARY_CHARS = 12_000, 10_000, 4_000, 300
 LATEST, LATEST_CHARS = 6, 400
-SUMMARY_CHARS = 300
-STRATEGIES_CHARS = 4_000
 
 RULES = """\
 You work under clew, a supervisor. Your only tools that act are those of the MCP server "clew": clew_run, clew_read, \
@@ -33,13 +28,7 @@ A call that is refused was done before with the same result: read the refusal an
 A call that takes long is answered with "still running": call clew_wait with its number.
 A question in your text is not answered. If only a person can help, call clew_ask."""
 
-_MARKS = {
-    StepStatus.COMPLETED: "x",
-    StepStatus.IN_PROGRESS: ">",
-    StepStatus.FAILED: "!",
-    StepStatus.BLOCKED: "!",
-    StepStatus.SKIPPED: "-",
-}
+_MARKS = {"completed": "x", "in_progress": ">", "failed": "!", "blocked": "!", "skipped": "-"}
 
 ACTIONS: Mapping[str, str] = {
     "clew_run": "run_cmd",
@@ -64,31 +53,20 @@ class ToolAnswer:
 
 
 _SUBTASKS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-_TASK = schema(
-    description=text_schema("What the task is to achieve."),
-    subtasks={**_SUBTASKS, "description": "Its subtasks, in order."},
-)
+_SUBTASKS["description"] = "Its subtasks, in order."
+_TASK = schema(description=text_schema("What the task is to achieve."), subtasks=_SUBTASKS)
 _TASKS = {"type": "array", "items": _TASK, "minItems": 1, "description": "In order."}
 _RUNNING = {"type": "integer", "minimum": 1, "description": "The number of the running call."}
 _SECONDS = {"type": "number", "minimum": 0, "description": "How many seconds to wait."}
+_WHY = text_schema("What you are waiting for.")
 _SUCCESS = {"type": "boolean", "description": "Whether the subtask is done."}
 
 OFFERED: tuple[Tool, ...] = (
-    *(
-        Tool(name, BY_NAME[tool].description, BY_NAME[tool].parameters)
-        for name, tool in ACTIONS.items()
-    ),
+    *(Tool(name, BY_NAME[of].description, BY_NAME[of].parameters) for name, of in ACTIONS.items()),
     Tool(
         WAIT,
         "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
-        schema(
-            "seq",
-            "seconds",
-            "why",
-            seq=_RUNNING,
-            seconds=_SECONDS,
-            why=text_schema("What you are waiting for."),
-        ),
+        schema("seq", "seconds", "why", seq=_RUNNING, seconds=_SECONDS, why=_WHY),
     ),
     Tool(
         DONE,
@@ -177,10 +155,9 @@ def finished_answer(finished: Finished) -> ToolAnswer:
         output = without_middle(check.output.strip() or "(no output)", CHECK_OUTPUT_CHARS)
         checks.append(f"Check {check.name} fails{code}: {check.cmd}\n{output}")
     still_open = [f"Still open: {name}" for name in finished.open_subtasks[:10]]
+    checks.insert(0, "The goal is not completed yet.")
     again = "Fix this, then call clew_done again."
-    return ToolAnswer(
-        joined("The goal is not completed yet.", *checks, *still_open, finished.message, again)
-    )
+    return ToolAnswer(joined(*checks, *still_open, finished.message, again))
 
 
 def joined(*parts: str) -> str:
@@ -221,11 +198,11 @@ def resume_prompt(hello: HelloAnswer) -> str:
 
 def next_prompt(hello: HelloAnswer, *, acted: bool, news: Sequence[str] = ()) -> str:
     """Return the prompt of the next turn of a conversation; `news` is feedback that it has not had."""
-    why = (
-        "Your turn has ended, but the goal is not completed."
-        if acted
-        else "You ended your turn without a call of clew's tools, so nothing was done. Call one now."
-    )
+    why = "Your turn has ended, but the goal is not completed."
+    if not acted:
+        why = (
+            "You ended your turn without a call of clew's tools, so nothing was done. Call one now."
+        )
     return _paragraphs(why, _done_when(hello), feedback_text(news), _now(hello.state))
 
 
@@ -267,15 +244,9 @@ def _plan(state: HelloState) -> str:
     lines = ["# Plan"]
     for task in state.goal.tasks:
         lines.append(f"## {task.description}")
-        lines += [
-            f"- [{_MARKS.get(StepStatus(one.status), ' ')}] {one.description}"
-            for one in task.subtasks
-        ]
-    summaries = [
-        f"{one.description}: {both_ends(one.summary, SUMMARY_CHARS)}"
-        for one in state.finished
-        if one.summary
-    ]
+        lines += [f"- [{_MARKS.get(one.status, ' ')}] {one.description}" for one in task.subtasks]
+    over = [one for one in state.finished if one.summary]
+    summaries = [f"{one.description}: {both_ends(one.summary, SUMMARY_CHARS)}" for one in over]
     done = joined("Done so far:", *summaries) if summaries else ""
     return without_middle(_paragraphs("\n".join(lines), done), PLAN_CHARS)
 
@@ -289,18 +260,14 @@ def _attempt(hello: HelloAnswer) -> str:
     attempt = hello.attempt
     if attempt.n < 2:
         return ""
-    which = f"attempt {attempt.n} of {attempt.limit} at the current subtask"
-    return joined(
-        f"This is {which}; the last one ended: {ending(attempt.reason)}.",
-        _listed("What was tried:", attempt.tried),
-        "Find another way.",
-    )
+    which = f"This is attempt {attempt.n} of {attempt.limit} at the current subtask"
+    ended = f"{which}; the last one ended: {ending(attempt.reason)}."
+    return joined(ended, _listed("What was tried:", attempt.tried), "Find another way.")
 
 
 def _latest(state: HelloState) -> str:
-    calls = [entry for entry in state.transcript if isinstance(entry, Call) and entry.recorded]
     lines = []
-    for call in calls[-LATEST:]:
+    for call in [e for e in state.transcript if isinstance(e, Call) and e.recorded][-LATEST:]:
         args = both_ends(", ".join(f"{k}={v!r}" for k, v in call.args.items()), LATEST_CHARS)
         said = one_line(call.message or call.output)
         result = both_ends(f"{call.result}: {said}" if said else call.result, LATEST_CHARS)

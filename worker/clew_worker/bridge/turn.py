@@ -10,24 +10,11 @@ from typing import Self
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
 from clew_worker.agent.client import CannotContinue
-from clew_worker.bridge.clis.cli import (
-    NOTHING_USED,
-    SERVER,
-    Cli,
-    CliEvent,
-    Fault,
-    SessionStarted,
-    ThoughtReported,
-    ToolsOffered,
-    TurnEnded,
-    UsageReported,
-    unexpected_tools,
-)
+from clew_worker.bridge.clis import cli as clis
+from clew_worker.bridge.clis.cli import NOTHING_USED, Cli, Fault, TurnEnded, UsageReported
 from clew_worker.bridge.wire import CliEnded
 
-THOUGHTS_MAX = 100
-"""As many thoughts of one turn are recorded."""
-
+THOUGHTS_MAX = 100  # so many of one turn are recorded
 EVENT_BYTES_MAX = 64 << 20
 """What a CLI may print in one turn; more is a fault of it."""
 
@@ -47,7 +34,6 @@ _NOT_STARTED = re.compile(
 
 _SHELL_CANNOT = (126, 127)
 """The codes with which a shell ends that cannot execute a program, or does not find it."""
-
 
 PLACE = ".clew/conversation.json"
 _ID_CHARS = 200
@@ -82,18 +68,18 @@ class CliTurn:
     faults: list[Fault] = field(default_factory=list)
     remark: str = ""
 
-    def take(self, event: CliEvent) -> str:
+    def take(self, event: clis.CliEvent) -> str:
         """Take an event; return the thought that it is, "" for another.
 
         Raises CannotContinue for a lasting fault, CliCrashError where the relay has died.
         """
         self.events += 1
         match event:
-            case SessionStarted():
+            case clis.SessionStarted():
                 self.session = event.id
-            case ToolsOffered():
+            case clis.ToolsOffered():
                 self._check(event)
-            case ThoughtReported():
+            case clis.ThoughtReported():
                 self.thoughts += 1
                 return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
@@ -141,10 +127,10 @@ class CliTurn:
         if bytes_read > EVENT_BYTES_MAX:
             raise self.lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
 
-    def _check(self, offered: ToolsOffered) -> None:
-        if surplus := unexpected_tools(self.cli, offered):
+    def _check(self, offered: clis.ToolsOffered) -> None:
+        if surplus := clis.unexpected_tools(self.cli, offered):
             raise self.lasting(f"offers {', '.join(surplus)} although told not to")
-        state = offered.servers.get(SERVER, "connected")
+        state = offered.servers.get(clis.SERVER, "connected")
         if state not in ("connected", "pending"):
             raise self._crash(f"cannot use clew's tools: its MCP server is {state}")
 
@@ -178,13 +164,11 @@ class CliTurn:
         if code > SIGNAL_BASE:
             raise self._crash(f"ended by signal {code - SIGNAL_BASE}", said)
         if not self.events and not self.acted:
-            what = f"exited with {code} at once: {said or NO_REASON}"
+            what = f"exited with {code} at once:"
             if self.lines:
-                what = (
-                    f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new "
-                    f"or too old (clew doctor). {said or NO_REASON}"
-                )
-            raise self.lasting(what)
+                what = f"printed {self.lines} lines, none of them an event that clew knows: "
+                what += "its version may be too new or too old (clew doctor)."
+            raise self.lasting(f"{what} {said or NO_REASON}")
         if code != ExitCode.OK:
             raise self._crash(f"exited with {code}", said or NO_REASON)
 
@@ -198,9 +182,8 @@ class CliTurn:
     def _said(self, errors: str) -> str:
         ended = self.ended.message if self.ended else ""
         faults = [fault.message for fault in self.faults[-1:]]
-        return both_ends(
-            next(filter(None, [ended, *faults, errors, self.remark]), ""), DETAIL_CHARS
-        )
+        said = next(filter(None, [ended, *faults, errors, self.remark]), "")
+        return both_ends(said, DETAIL_CHARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +209,6 @@ class Conversation:
         return cls()
 
     def text(self) -> str:
-        """Return it as it is written."""
         return json.dumps(asdict(self))
 
     def continues(self, attempt: tuple[int, ...]) -> bool:

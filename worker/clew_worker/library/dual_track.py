@@ -1,9 +1,8 @@
 """The dual-track context: results and thoughts in separate streams, prompts cut by window and size.
 
-For agents that have an OpenAI-style message list of their own. It detects thoughts that go in
-circles, and rebuilds the list so that the instructions stay prominent (the dual-track design:
-the system prompt first, the question always, facts before thoughts). It calls no model and runs no tool,
-and its judgement is advice; only the daemon refuses actions.
+For agents that have an OpenAI-style message list of their own. It detects thoughts that go in circles, and rebuilds the
+list so that the instructions stay prominent (the dual-track design: the system prompt first, the question always, facts
+before thoughts). It calls no model and runs no tool, and its judgement is advice; only the daemon refuses actions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +20,12 @@ from clew_shared.prompt.windows import (
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.text.themes import GENERAL, theme
 from clew_worker.library.messages import (
+    FACTS_HEADER,
     GO_ON,
     Message,
     Piece,
     as_message,
-    facts_message,
     flatten,
-    last_exchanges,
     take_apart,
     text_of,
 )
@@ -74,24 +72,18 @@ class DualTrackContext:
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
-        fixed = [self._system, self._question, *self.conversation_history]
-        self._chars = sum(map(json_chars, fixed))
+        self._chars = sum(map(json_chars, [*self._begin, *self.conversation_history]))
 
     @property
-    def _system(self) -> Message:
-        return {"role": "system", "content": self.system_prompt}
-
-    @property
-    def _question(self) -> Message:
-        return {"role": "user", "content": self.user_message}
+    def _begin(self) -> tuple[Message, Message]:
+        """The system prompt and the question."""
+        system: Message = {"role": "system", "content": self.system_prompt}
+        return system, {"role": "user", "content": self.user_message}
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
         """Store a tool's result message; only one not seen before counts as a new fact."""
-        result: Message = (
-            {"role": "tool", "content": message}
-            if isinstance(message, str)
-            else {"role": "tool", **as_message(message)}
-        )
+        given = {"content": message} if isinstance(message, str) else as_message(message)
+        result: Message = {"role": "tool", **given}
         self.tool_results.append(result)
         self._chars += json_chars(result)
         self.consecutive_thoughts_without_tools = 0
@@ -151,19 +143,19 @@ class DualTrackContext:
         said at the end of the list is among the markers; what it said before is left out. `messages` is not changed.
         """
         own = [as_message(message) for message in messages]
-        question, pieces = take_apart(
-            own, self._system, self._question, self.conversation_history, self.tool_results
-        )
+        system, asked = self._begin
+        history, results = self.conversation_history, self.tool_results
+        question, pieces = take_apart(own, system, asked, history, results)
         markers = self._markers(pieces, iteration, own)
         last = {"role": "user", "content": markers or GO_ON}
         latest = flatten(piece for piece in pieces if piece.at == "latest")
-        room = self.max_tokens - self._size([self._system, question, *latest, last])
+        room = self.max_tokens - self._size([system, question, *latest, last])
         kept = self._fitted(pieces, self.windows.at(iteration), room)
         built = [
-            self._system,
+            system,
             *flatten(piece for piece in kept if piece.at == "history"),
             question,
-            *facts_message([piece for piece in kept if piece.kind == "fact"]),
+            *_facts_message([piece for piece in kept if piece.kind == "fact"]),
             *flatten(piece for piece in kept if piece.at == "work" and piece.kind != "fact"),
             *latest,
         ]
@@ -196,16 +188,11 @@ class DualTrackContext:
             kept = self._windowed(pieces, window)
         size = self._size(flatten(kept))
         newest = next((p for p in reversed(kept) if p.at == "work" and p.kind == "pair"), None)
-        dropped: set[Piece] = set()
-        for piece in kept:
-            if size <= room:
-                break
-            if piece is not newest:
-                dropped.add(piece)
+        for piece in list(kept):
+            if size > room and piece is not newest:
+                kept.remove(piece)
                 size -= self._size(piece.messages)
-        if newest and size > room:
-            return self._shortened(newest, room)
-        return [piece for piece in kept if piece not in dropped]
+        return self._shortened(newest, room) if newest and size > room else kept
 
     def _windowed(self, pieces: list[Piece], window: Window) -> list[Piece]:
         """Return what a window leaves, but for what the user said last: that always stays."""
@@ -215,13 +202,27 @@ class DualTrackContext:
         if window is Window.FULL:
             return [*history, *facts, *work]
         if window is Window.MODERATE:
-            exchanges = last_exchanges(history, self.windows.moderate_exchanges)
+            count = (
+                self.windows.moderate_exchanges
+            )  # each a user's message with all that answers it
+            starts = [at for at, piece in enumerate(history) if piece.kind == "user"]
+            first = starts[-count] if len(starts) > count > 0 else 0
+            exchanges = history[first:] if count > 0 else []
             return [*exchanges, *facts, *self._last_thoughts(work)]
         calls = [piece.without_thought() for piece in work]
         pairs = [piece for piece in calls if piece.kind == "pair"]
         if window is Window.EMERGENCY:
-            pairs = _last_pairs(pairs, self.windows.emergency_results)
-            left = self.windows.emergency_results - sum(len(pair.results) for pair in pairs)
+            left = (
+                self.windows.emergency_results
+            )  # so many results in all, but always the newest pair
+            newest = [*reversed(pairs)]
+            pairs = []
+            for pair in newest:
+                left -= len(pair.results)
+                if pairs and left < 0:
+                    left += len(pair.results)
+                    break
+                pairs.append(pair)
             facts = facts[-left:] if left > 0 else []
         has_latest = any(piece.at == "latest" for piece in pieces)
         said = [] if has_latest else [p for p in calls if p.kind == "user"][-1:]
@@ -266,25 +267,21 @@ class DualTrackContext:
                 f"{self.theme_window} thoughts were {about}: make one tool call not tried yet, or answer."
             )
         thoughts, quiet = self.consecutive_thoughts_without_tools, self.iterations_without_new_facts
-        seen = {
-            "repeated_planning": f"You have been thinking {thoughts} times in a row without using a tool.",
-            "no_progress": f"The last {quiet} iterations brought no new result.",
-        }.get(stuck_type, f"You are stuck ({stuck_type}).")
+        seen = f"You are stuck ({stuck_type})."
+        if stuck_type == "repeated_planning":
+            seen = f"You have been thinking {thoughts} times in a row without using a tool."
+        elif stuck_type == "no_progress":
+            seen = f"The last {quiet} iterations brought no new result."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
+
+
+def _facts_message(facts: Sequence[Piece]) -> list[Message]:
+    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
+    text = "\n".join([FACTS_HEADER, *map(text_of, flatten(facts))])
+    return [{"role": "user", "content": text}] if facts else []
 
 
 def _count(value: Any) -> int:
     if isinstance(value, int):
         return int(value)
     return len(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else 0
-
-
-def _last_pairs(pairs: Sequence[Piece], results: int) -> list[Piece]:
-    kept: list[Piece] = []
-    count = 0
-    for piece in reversed(pairs):
-        count += len(piece.results)
-        if kept and count > results:
-            break
-        kept.append(piece)
-    return kept[::-1]

@@ -21,7 +21,6 @@ FACTS_HEADER = "[EARLIER RESULTS]"
 _SPEAKERS = frozenset(("assistant", "tool", "user"))
 _OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
 _OF_REASONING = ("reasoning_content", "reasoning")
-"""Where servers that separate a model's reasoning from its answer put it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,15 +96,11 @@ def take_apart(
     """
     rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
     start = len(history) if history and rest[: len(history)] == history else 0
-    asked = [
-        at
-        for at in range(start, len(rest))
-        if rest[at].get("role") == "user" and text_of(rest[at]) == question["content"]
-    ]
     before, after = rest[:start], rest[start:]
-    if asked:
-        before, after = rest[: asked[0]], rest[asked[0] + 1 :]
-        question = _bare(rest[asked[0]])
+    for at, message in enumerate(after, start):
+        if message.get("role") == "user" and text_of(message) == question["content"]:
+            before, after, question = rest[:at], rest[at + 1 :], _bare(message)
+            break
     work = _cut(after)
     end = max((n for n, piece in enumerate(work, start=1) if piece.kind != "user"), default=0)
     return question, [
@@ -114,20 +109,6 @@ def take_apart(
         *work[:end],
         *(replace(piece, at="latest") for piece in work[end:]),
     ]
-
-
-def facts_message(facts: Sequence[Piece]) -> list[Message]:
-    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
-    text = "\n".join([FACTS_HEADER, *map(text_of, flatten(facts))])
-    return [{"role": "user", "content": text}] if facts else []
-
-
-def last_exchanges(pieces: Sequence[Piece], count: int) -> list[Piece]:
-    """Return the last `count` exchanges, each a user's message with everything that answers it."""
-    starts = [at for at, piece in enumerate(pieces) if piece.kind == "user"]
-    if count <= 0:
-        return []
-    return list(pieces if len(starts) <= count else pieces[starts[-count] :])
 
 
 def _is_own(at: int, message: Message, system: Message) -> bool:
@@ -143,12 +124,12 @@ def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) ->
     facts: list[Piece] = []
     for result in reversed(results):
         key = _result_key(result)
-        if paired[key]:
-            paired[key] -= 1
-            continue
-        name = f"{result['name']}: " if result.get("name") else ""
-        fact = {"role": "user", "content": f"- {name}{text_of(result)}"}
-        facts.append(Piece("fact", (fact,)))
+        paired[key] -= 1
+        if paired[key] < 0:
+            name = f"{result['name']}: " if result.get("name") else ""
+            facts.append(
+                Piece("fact", ({"role": "user", "content": f"- {name}{text_of(result)}"},))
+            )
     return facts[::-1]
 
 
@@ -163,33 +144,29 @@ def _cut(messages: Sequence[Message]) -> list[Piece]:
     and a later system message, become the user's.
     """
     pieces: list[Piece] = []
-    at = 0
-    while at < len(messages):
-        message = messages[at]
-        at += 1
+    for at, message in enumerate(messages, start=1):
         role = _role(message)
         if role == "assistant":
-            results = _results_after(message, messages, at)
-            at += len(results)
+            results = _results_after(message, messages[at:])
             if results and len(results) == len(message["tool_calls"]):
                 pieces.append(Piece("pair", (message, *results)))
             elif text_of(message).strip():
                 pieces.append(Piece("thought", (_bare(message),)))
         elif role == "user" and message.get("content"):
+            plain = {"role": "user", "content": message["content"]}
             own = message.get("role") == "user"
-            shown = _bare(message) if own else {"role": "user", "content": message["content"]}
-            pieces.append(Piece("user", (shown,)))
+            pieces.append(Piece("user", (_bare(message) if own else plain,)))
     return pieces
 
 
-def _results_after(call: Message, messages: Sequence[Message], at: int) -> list[Message]:
+def _results_after(call: Message, messages: Sequence[Message]) -> list[Message]:
     asked = [
         one.get("id") if isinstance(one, Mapping) else getattr(one, "id", None)
         for one in call.get("tool_calls") or ()
     ]
     waiting = Counter(str(one) for one in asked if one)  # a call without an id can have no result
     results: list[Message] = []
-    for message in messages[at:]:
+    for message in messages:
         answered = str(message.get("tool_call_id") or "")
         if _role(message) != "tool" or not waiting[answered]:
             break

@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -87,24 +88,19 @@ class UsageReported:
     cost_usd: float | None = None
 
     def __add__(self, other: "UsageReported") -> "UsageReported":
-        return UsageReported(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
-        )
+        tokens = self.input + other.input, self.output + other.output, self.cached + other.cached
+        return UsageReported(*tokens, (self.cost_usd or 0.0) + (other.cost_usd or 0.0))
 
     def since(self, before: "UsageReported", cost_usd: float | None = None) -> "UsageReported":
         """Return what was used since an earlier sum."""
-        return UsageReported(
-            max(0, self.input - before.input),
-            max(0, self.output - before.output),
-            max(0, self.cached - before.cached),
-            cost_usd,
-        )
+        new, output = max(0, self.input - before.input), max(0, self.output - before.output)
+        return UsageReported(new, output, max(0, self.cached - before.cached), cost_usd)
 
 
 NOTHING_USED = UsageReported(0, 0)
+
+
+FaultKind = Literal["temporary", "lasting", "login", "session", "limit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ class Fault:
     """
 
     message: str
-    kind: Literal["temporary", "lasting", "login", "session", "limit"] = "temporary"
+    kind: FaultKind = "temporary"
     resets_at: float | None = None
 
 
@@ -132,8 +128,6 @@ class TurnEnded:
 
 CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
 Events = tuple[CliEvent, ...]
-
-
 Launcher = Callable[[CliOptions, tuple[str, ...], str, str, str], Launch]
 
 
@@ -169,18 +163,16 @@ LINE_BYTES_MAX = 8 << 20
 class Fields:
     """One JSON object, whose fields may be of any type."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
     @classmethod
     def of_line(cls, line: bytes) -> "Fields":
         """Return the object of a line of JSON, one without fields if it is none."""
-        if len(line) > LINE_BYTES_MAX or not line.lstrip().startswith(b"{"):
-            return cls({})
-        try:
-            return cls(json.loads(line))
-        except (ValueError, RecursionError):
-            return cls({})
+        if len(line) <= LINE_BYTES_MAX and line.lstrip().startswith(b"{"):
+            with suppress(ValueError, RecursionError):
+                return cls(json.loads(line))
+        return cls({})
 
     def text(self, name: str) -> str:
         value = self._values.get(name)
@@ -239,15 +231,12 @@ def reset_time(text: str, now: float) -> float | None:
     """Return the time that a text names (seconds since the epoch), None if it names none in the next 32 days."""
     found, duration = _AT.search(text), _IN.search(text)
     parts = _PART.findall(duration[1]) if duration else []
-    try:
+    at = -1.0
+    with suppress(ValueError, OverflowError):
         if found:
             at = _clock_time(found, now)
         elif parts:
             at = now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts)
-        else:
-            return None
-    except (ValueError, OverflowError):
-        return None
     return at if now <= at <= now + AHEAD_MAX_S else None
 
 
@@ -269,40 +258,31 @@ def _clock_time(found: re.Match[str], now: float) -> float:
 MESSAGE_CHARS = 500
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
-_LIMIT = re.compile(
-    r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
+_SAYS: dict[FaultKind, str] = {
+    "session": r"context window|context.{0,20}length|prompt is too long|maximum context|no rollout found"
+    r"|no conversation found|session not found|notfounderror.{0,40}session",
+    "limit": r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
     r"|(?<!rate )limit reached|limit will reset",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(
-    r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
-    r"|oauth|access token|refresh token|missing environment variable|credentials",
-    re.IGNORECASE,
-)
-_LASTING = re.compile(
-    r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
+    "lasting": r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
     r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
     r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
     r"|configuration is invalid",
-    re.IGNORECASE | re.DOTALL,
-)
-_OVER = re.compile(
-    r"context window|context.{0,20}length|prompt is too long|maximum context|no rollout found"
-    r"|no conversation found|session not found|notfounderror.{0,40}session",
-    re.IGNORECASE | re.DOTALL,
-)
+    "login": r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
+    r"|oauth|access token|refresh token|missing environment variable|credentials",
+}
+_KINDS: dict[FaultKind, re.Pattern[str]] = {
+    kind: re.compile(says, re.IGNORECASE) for kind, says in _SAYS.items()
+}
+"""How the CLIs say what a fault is: the first kind that fits holds. Each is one line."""
 
 
 def fault(message: str, now: float) -> Fault:
     """Return what a message reports, at the time `now` (seconds since the epoch)."""
     short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-    if _OVER.search(short):
-        return Fault(short, "session")
-    if _LIMIT.search(short):
-        return Fault(short, "limit", reset_time(short, now))
-    if _LASTING.search(short):
-        return Fault(short, "lasting")
-    return Fault(short, "login" if _LOGIN.search(short) else "temporary")
+    kind: FaultKind = next(
+        (kind for kind, says in _KINDS.items() if says.search(short)), "temporary"
+    )
+    return Fault(short, kind, reset_time(short, now) if kind == "limit" else None)
 
 
 def failed(found: Fault) -> Events:
