@@ -56,7 +56,7 @@ def rows(events, first=1):
 def spans_of(events):
     spans = pytest.importorskip("clew_daemon.herald.spans", exc_type=ImportError)
     trace = spans.Trace(GOAL)
-    return [span for n, event in enumerate(events, 1) for span in trace.advance(event, n)]
+    return list(filter(None, (trace.advance(event, n) for n, event in enumerate(events, 1))))
 
 
 def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
@@ -91,7 +91,7 @@ class Recorded:
         self.sent.clear()
         seen = Situation(SimpleNamespace())
         with Reader.open(self.ledger.path) as reader:
-            seen.goals.load(reader)
+            seen.load(reader)
         seen.look(now)
         sender = Sender("a", "line 1", self.send)
         self.channel = Messages(sender, Book(self.path), self.ledger.path, notify, seen)
@@ -177,9 +177,8 @@ def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monk
 def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
     book = Book(tmp_path / "book")
     counting = Counting(book)
-    counting.take(rows([*LIFE, ev.CheckFinished(name="c", passed=False), CRASHED]))
-    counting._after = str(Cursor(11, b"x"))
-    counting.save()
+    events = [*LIFE, ev.CheckFinished(name="c", passed=False), CRASHED]
+    counting.take(rows(events), Cursor(11, b"x"))
     assert Counting(Book(tmp_path / "book")).values == {
         ("clew_actions", "allowed", "success"): 1,
         ("clew_actions", "blocked", "blocked"): 1,

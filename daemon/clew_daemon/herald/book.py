@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -19,20 +20,19 @@ from pydantic import BaseModel
 
 from clew_daemon.reading import queries
 from clew_shared.ledger import Cursor, EventRow, Reader
-from clew_shared.record.codec import decode
-from clew_shared.record.events import GoalEvent
 
 log = structlog.get_logger()
 
 BATCH_ROWS = 500
-LATER = "another version of clew has recorded this: start clew herald again"
+SAVE_S = 5.0
+"""How far, at most, a cursor in the file is behind while nothing is to be delivered."""
 
 
 class BookError(Exception):
     """The file cannot be used; the message says why, and what to do."""
 
 
-class UnknownEventError(ValueError):
+class UnknownEventError(Exception):
     """An event of a later clew; it is not passed over, and waits for the herald of that version."""
 
 
@@ -69,6 +69,7 @@ class Book:
         self._path = path
         self._lock = threading.Lock()
         self._trouble = ""
+        self._save_at = 0.0
         try:
             self.contents = Contents.model_validate_json(path.read_bytes())
         except FileNotFoundError:
@@ -79,10 +80,16 @@ class Book:
             raise BookError(f"{path} cannot be used: {why}; {hint}") from None
 
     @contextmanager
-    def changing(self) -> Iterator[Contents]:
-        """Change the contents, and replace the file; where the disk is full they are kept in memory alone."""
+    def changing(self, *, at_once: bool = True) -> Iterator[Contents]:
+        """Change the contents, and replace the file; where the disk is full they are kept in memory alone.
+
+        What need not be written `at_once` is written with the next change, within `SAVE_S` if there is one.
+        """
         with self._lock:
             yield self.contents
+            if not at_once and time.monotonic() < self._save_at:
+                return
+            self._save_at = time.monotonic() + SAVE_S
             self.contents.pid = os.getpid()
             trouble, self._trouble = self._trouble, ""
             try:
@@ -111,8 +118,9 @@ def opened(path: Path) -> Iterator[Reader | None]:
     try:
         with queries.opened(path) as reader:
             yield reader
-    except ValueError as error:
-        raise error if isinstance(error, UnknownEventError) else UnknownEventError(LATER) from None
+    except ValueError:
+        later = "another version of clew has recorded this: start clew herald again"
+        raise UnknownEventError(later) from None
 
 
 def batches(reader: Reader, after: Cursor) -> Iterator[tuple[list[EventRow], Cursor]]:
@@ -127,11 +135,3 @@ def continues(reader: Reader, cursor: Cursor) -> bool:
     if cursor.seq == 0 or reader.has_recorded(cursor.seq, cursor.hash):
         return True
     return reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq)
-
-
-def event_of(row: EventRow) -> GoalEvent:
-    """Return a goal's event; raises UnknownEventError."""
-    try:
-        return decode(row.body)
-    except ValueError:
-        raise UnknownEventError(f"event {row.seq}: {LATER}") from None

@@ -18,7 +18,6 @@ from clew_daemon.herald.book import (
     UnknownEventError,
     batches,
     continues,
-    event_of,
     opened,
 )
 from clew_daemon.herald.notices import Notice
@@ -29,6 +28,7 @@ from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_S, BACKOFF_S, BACKOFF_MAX_S = 60.0, 1.0, 300.0
-SAVE_S = 5.0
-"""How far, at most, a cursor in the file is behind while nothing is to be delivered."""
 
 
 class Channel(ABC):
@@ -50,7 +48,6 @@ class Channel(ABC):
         self._book, self._ledger = book, ledger
         self._wake = threading.Event()
         self._failures = 0
-        self._save_at = 0.0
         with book.changing() as contents:
             self.record = contents.channels.setdefault(key, ChannelRecord())
             self.record.label = label
@@ -78,7 +75,8 @@ class Channel(ABC):
         except UnknownEventError:  # the herald ends over it
             return BACKOFF_MAX_S
         except (UndeliveredError, LedgerError) as error:
-            self._fails(str(error))
+            self._failures += 1
+            self._note(str(error))
             return backoff_s(self._failures - 1, BACKOFF_S, BACKOFF_MAX_S)
         self._failures = 0
         return pause_s
@@ -88,25 +86,21 @@ class Channel(ABC):
 
     def _move(self, after: Cursor, *, delivered: bool) -> None:
         """Move the cursor; what was `delivered` is on record at once."""
-        is_new, self.record.cursor = self.record.cursor != str(after), str(after)
+        if delivered or self.record.cursor != str(after):
+            with self._book.changing(at_once=delivered):
+                self.record.cursor = str(after)
         if delivered:
-            self._works()
-        elif is_new and time.monotonic() > self._save_at:
-            with self._book.changing():
-                self._save_at = time.monotonic() + SAVE_S
+            self._note("")
 
-    def _works(self) -> None:
-        with self._book.changing():
-            self._failures = 0
-            self.record.failing_since, self.record.error = None, ""
-
-    def _fails(self, error: str) -> None:
-        self._failures += 1
-        if self.record.error != error:
+    def _note(self, error: str) -> None:
+        """Put on record that the channel works, or why not."""
+        if error == self.record.error:
+            return
+        if error:
             log.warning("delivery.failed", channel=self.label, reason=error)
         with self._book.changing():
-            self.record.failing_since = self.record.failing_since or time.time()
-            self.record.error = error
+            since = self.record.failing_since or time.time()
+            self.record.error, self.record.failing_since = error, since if error else None
 
 
 class Messages(Channel):
@@ -123,13 +117,11 @@ class Messages(Channel):
         until = notices.quiet_until(datetime.now().astimezone(), self._notify.quiet)
         if until is not None:
             return min(LOOK_S, until.timestamp() - time.time())
-        first, after = self.record.cursor is None, Cursor.parse(self.record.cursor or "0-")
-        if reader is not None and (first or not continues(reader, after)):
-            self._move(Cursor.at_end(reader), delivered=True)
-        elif reader is not None:
+        after = None if self.record.cursor is None else Cursor.parse(self.record.cursor)
+        if after is not None and reader is not None and continues(reader, after):
             self._ends(reader, after)
-        elif first:
-            self._move(Cursor(), delivered=True)
+        elif after is None or reader is not None:
+            self._move(Cursor.at_end(reader) if reader else Cursor(), delivered=True)
         self._tell_conditions()
         return LOOK_S
 
@@ -137,10 +129,12 @@ class Messages(Channel):
         """Send the goals that have ended since, and move the cursor behind each."""
         for rows, end in batches(reader, after):
             for row in rows:
-                if row.kind != "goal_ended" or not isinstance(ended := event_of(row), ev.GoalEnded):
+                ended = decode(row.body) if row.kind == "goal_ended" else None
+                if not isinstance(ended, ev.GoalEnded):
                     continue
                 found = notices.of_end(load_state(reader, row.goal), ended)
-                if found is not None and self._is_sent(found):
+                if found and found.kind in self._notify.on:
+                    self._send(found)
                     self._move(Cursor(row.seq, row.hash), delivered=True)
                     self._log(found)
             self._move(end, delivered=False)
@@ -151,24 +145,19 @@ class Messages(Channel):
         for topic, one in conditions.items():
             if told.get(topic) == one.key:
                 continue
-            wanted = one.notice if topic != DAEMON or topic in told else None
-            is_sent = wanted is not None and self._is_sent(wanted)
+            found = one.notice if topic != DAEMON or topic in told else None
+            wanted = found if found and found.kind in self._notify.on else None
+            if wanted:
+                self._send(wanted)
             with self._book.changing():
                 told[topic] = one.key
-            if wanted is not None and is_sent:
-                self._works()
+            if wanted:
+                self._note("")
                 self._log(wanted)
         if gone := told.keys() - conditions.keys() - {DAEMON}:
             with self._book.changing():
                 for topic in gone:
                     del told[topic]
-
-    def _is_sent(self, notice: Notice) -> bool:
-        """Send a message, if it is of a kind that is wanted; return whether it was. Raises UndeliveredError."""
-        if notice.kind not in self._notify.on:
-            return False
-        self._send(notice)
-        return True
 
     def _log(self, notice: Notice) -> None:
         """Log a message whose delivery is on record: a herald that is killed now does not send it again."""
@@ -192,7 +181,8 @@ class Traces(Channel):
             self._traces.clear()
             after = Cursor.at_end(reader)
         for rows, end in batches(reader, after):
-            spans = [span for row in rows if row.goal for span in self._completed(reader, row)]
+            completed = (self._completed(reader, row) for row in rows if row.goal)
+            spans = [span for span in completed if span]
             try:
                 self._collector.send(spans)
             except UndeliveredError:
@@ -201,8 +191,8 @@ class Traces(Channel):
             self._move(end, delivered=bool(spans))
         return LOOK_S
 
-    def _completed(self, reader: Reader, row: EventRow) -> list[ReadableSpan]:
-        """Return the spans that an event completes; what came before of its goal is read if it is not known."""
+    def _completed(self, reader: Reader, row: EventRow) -> ReadableSpan | None:
+        """Return the span that an event completes; what came before of its goal is read if it is not known."""
         from clew_daemon.herald.spans import Trace
 
         trace = self._traces.get(row.goal)
@@ -211,8 +201,8 @@ class Traces(Channel):
             for earlier in reader.read(row.goal):
                 if earlier.seq >= row.seq:
                     break
-                trace.advance(event_of(earlier), earlier.seq)
-        found = trace.advance(event_of(row), row.seq)
+                trace.advance(decode(earlier.body), earlier.seq)
+        found = trace.advance(decode(row.body), row.seq)
         if trace.is_closed:
             del self._traces[row.goal]
         return found

@@ -20,8 +20,7 @@ from clew_shared.ledger import LedgerError, Reader
 
 log = structlog.get_logger()
 
-POLL_S, ASK_S, SAVE_S = 0.5, 5.0, 5.0
-TROUBLE_S = 5.0
+POLL_S, ASK_S, TROUBLE_S = 0.5, 5.0, 5.0
 
 
 class Herald:
@@ -56,7 +55,7 @@ class Herald:
 
     def run(self, channels: Sequence[Channel], stop: threading.Event) -> None:
         """Work until `stop` is set; raises UnknownEventError, with which the channels wait for another version."""
-        begun, trouble, save_at = False, "", 0.0
+        begun, trouble = False, ""
         while not stop.is_set():
             before, trouble, news = trouble, "", True
             try:
@@ -71,11 +70,9 @@ class Herald:
                 elif news:
                     channel.wake()
             begun = True
-            if time.monotonic() > save_at:
-                self._counting.save()
-                save_at = time.monotonic() + SAVE_S
             stop.wait(TROUBLE_S if trouble else POLL_S)
-        self._counting.save()
+        with self._book.changing():
+            pass  # it has what was counted last
 
     def unready(self) -> str:
         """Return why the ledger does not answer, "" if it does; one that does not exist yet has no goals."""
@@ -102,13 +99,13 @@ class Herald:
         return news or self._situation.conditions != before
 
     def _take(self, reader: Reader) -> bool:
-        goals, news = self._situation.goals, False
+        news = False
         self._is_loaded = self._counting.begin(reader) and self._is_loaded
         for rows in self._counting.advance(reader):
             news = True
             if self._is_loaded:
-                goals.advance(reader, rows)
+                self._situation.advance(reader, rows)
         if not self._is_loaded:
-            goals.load(reader)
+            self._situation.load(reader)
             self._is_loaded = news = True
         return news

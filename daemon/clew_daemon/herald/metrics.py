@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from itertools import accumulate
@@ -26,13 +27,15 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.book import Book, batches, continues, event_of
+from clew_daemon.herald.book import Book, batches, continues
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record import proof_events as pr
+from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
+from clew_shared.views.publish import needs_person
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -83,50 +86,43 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
 
 
 class Counting:
-    """The counters, up to a cursor; stored with it."""
+    """The counters of the book, which grow with the events after its cursor."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        stored = book.contents.counters.items()
-        self.values: dict[Series, int] = {tuple(json.loads(name)): n for name, n in stored}
-        self._agents = dict(book.contents.agents)
-        self._after = book.contents.counted
+
+    @property
+    def values(self) -> dict[Series, int]:
+        """The counters that are not 0."""
+        return {tuple(json.loads(name)): n for name, n in self._book.contents.counters.items()}
 
     def begin(self, reader: Reader) -> bool:
         """Return whether the cursor is of this ledger; of another one nothing that is in it now is counted."""
-        if continues(reader, Cursor.parse(self._after or "0-")):
+        if continues(reader, Cursor.parse(self._book.contents.counted or "0-")):
             return True
-        self._after, self._agents = str(Cursor.at_end(reader)), {}
+        with self._book.changing(at_once=False) as contents:
+            contents.counted, contents.agents = str(Cursor.at_end(reader)), {}
         return False
 
     def advance(self, reader: Reader) -> Iterator[list[EventRow]]:
         """Count what was recorded since, and yield the events."""
-        for rows, after in batches(reader, Cursor.parse(self._after or "0-")):
-            self.take(rows)
-            self._after = str(after)
+        for rows, after in batches(reader, Cursor.parse(self._book.contents.counted or "0-")):
+            self.take(rows, after)
             yield rows
 
-    def take(self, rows: Iterable[EventRow]) -> None:
-        """Count events."""
-        for row in rows:
-            if not row.goal:
-                continue
-            event = event_of(row)
+    def take(self, rows: Iterable[EventRow], after: Cursor) -> None:
+        """Count events; `after` is the cursor behind them."""
+        counters, agents = Counter(self._book.contents.counters), dict(self._book.contents.agents)
+        for goal, event in ((row.goal, decode(row.body)) for row in rows if row.goal):
             if isinstance(event, ev.WorkerStarted) and event.agent:
-                self._agents[row.goal] = event.agent
-            elif isinstance(event, ev.GoalEnded) and row.goal in self._agents:
-                del self._agents[row.goal]
-            for series, count in counted(event, self._agents.get(row.goal, "")):
-                if count:
-                    self.values[series] = self.values.get(series, 0) + count
-
-    def save(self) -> None:
-        """Store the counters with their cursor."""
-        if self._after == self._book.contents.counted:
-            return
-        with self._book.changing() as contents:
-            contents.counted, contents.agents = self._after, dict(self._agents)
-            contents.counters = {json.dumps(series): n for series, n in self.values.items()}
+                agents[goal] = event.agent
+            elif isinstance(event, ev.GoalEnded):
+                agents.pop(goal, None)
+            for series, count in counted(event, agents.get(goal, "")):
+                counters[json.dumps(series)] += count
+        with self._book.changing(at_once=False) as contents:
+            contents.counted, contents.agents = str(after), agents
+            contents.counters = dict(+counters)
 
 
 class Metrics(Collector):
@@ -143,15 +139,16 @@ class Metrics(Collector):
         return found
 
     def collect(self) -> Iterator[Metric]:
-        goals, health = self._situation.goals, self._situation.health
+        goals, health = list(self._situation.goals.values()), self._situation.health
         yield InfoMetricFamily("clew_build", "The version of clew.", {"version": VERSION})
         statuses = GaugeMetricFamily("clew_goals", "Goals on record.", labels=["status"])
-        counts = goals.counts
+        counts = Counter(str(state.goal.status) for state in goals)
         for status in GoalStatus:
-            statuses.add_metric([status], counts.get(status, 0))
+            statuses.add_metric([status], counts[status])
         yield statuses
-        yield GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", goals.needing)
-        values = sorted(self._counting.values.copy().items())
+        needing = sum(map(needs_person, goals))
+        yield GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", needing)
+        values = sorted(self._counting.values.items())
         for name, (text, labels) in COUNTERS.items():
             family = CounterMetricFamily(name, text, labels=labels)
             for series, count in values:

@@ -12,7 +12,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.text.words import passed_before
-from clew_shared.views.needs import answer
+from clew_shared.views.publish import answer
 
 TITLE_CHARS, TEXT_CHARS = 120, 2_000
 

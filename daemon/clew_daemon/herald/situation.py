@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clew_daemon.control.requests import HealthRequest
 from clew_daemon.herald import notices
-from clew_daemon.herald.book import event_of
 from clew_daemon.herald.notices import Notice
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
 from clew_daemon.reading.errors import CliError
@@ -17,9 +15,10 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.ledger import EventRow, Reader
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.snapshot import outline
 from clew_shared.record.state import State
-from clew_shared.views.needs import needs_person
 
 ANSWER_S = 5.0
 DOWN_S = 10.0
@@ -64,17 +63,25 @@ def ask_health(at: Address) -> DaemonHealth | str:
     return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
 
 
-class Goals:
-    """The goals on record: their statuses, and the states of those that have not ended."""
+class Situation:
+    """The goals on record and the daemon, as one thread sees them; the others read `conditions`.
 
-    def __init__(self) -> None:
-        self.statuses: dict[str, GoalStatus] = {}
-        self._living: dict[str, State] = {}
+    `goals` are their states, outlined where they have ended; `health` is the last answer of the daemon, None while it
+    does not answer.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self.goals: dict[str, State] = {}
+        self.health: DaemonHealth | None = None
+        self.conditions: dict[str, Condition] = {}
         self._died: set[str] = set()
+        self._daemon: dict[str, Condition] = {}
+        self._gone_at: float | None = None
 
     def load(self, reader: Reader) -> None:
         """Take all goals of a ledger, and forget those of another."""
-        self.statuses, self._living = {}, {}
+        self.goals = {}
         for state in load_listed(reader).values():
             self._take(reader, state)
 
@@ -85,24 +92,12 @@ class Goals:
             self._take(reader, load_state(reader, goal))
         for row in rows:
             if row.kind == "goal_forgotten":
-                gone = str(json.loads(row.body)["goal"])
-                self.statuses.pop(gone, None)
-                self._living.pop(gone, None)
+                self.goals.pop(str(json.loads(row.body)["goal"]), None)
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many goals have which status."""
-        return Counter(map(str, list(self.statuses.values())))
-
-    @property
-    def needing(self) -> int:
-        """How many goals need a person."""
-        return sum(needs_person(state) for state in list(self._living.values()))
-
-    def conditions(self, now: float) -> dict[str, Condition]:
-        """Return which goals are blocked, or have waited for long, at `now` (seconds since 1970)."""
-        found: dict[str, Condition] = {}
-        for goal, state in self._living.items():
+    def look(self, now: float) -> None:
+        """Report the situation again: the daemon, goals that are blocked, and those that have waited for long."""
+        found = dict(self._daemon)
+        for goal, state in self.goals.items():
             status, since = state.goal.status, state.waiting_since
             if status == GoalStatus.BLOCKED:
                 notice = notices.of_block(state, died=goal in self._died)
@@ -110,38 +105,7 @@ class Goals:
             elif status == GoalStatus.WAITING and not state.paused and now - since >= LONG_WAIT_S:
                 notice = notices.of_wait(state)
                 found[f"goal {goal}"] = Condition(f"waits since {since}", notice)
-        return found
-
-    def _take(self, reader: Reader, state: State) -> None:
-        goal = state.goal_id
-        if not goal or not state.accepted_seq:
-            return
-        self.statuses[goal] = GoalStatus(state.goal.status)
-        self._living.pop(goal, None)
-        self._died.discard(goal)
-        if not state.ended:
-            self._living[goal] = state
-        if state.goal.status == GoalStatus.BLOCKED and _worker_died(reader, state):
-            self._died.add(goal)
-
-
-class Situation:
-    """The goals and the daemon, as one thread sees them; the others read `conditions`.
-
-    `health` is the last answer of the daemon, None while it does not answer.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-        self.goals = Goals()
-        self.health: DaemonHealth | None = None
-        self.conditions: dict[str, Condition] = {}
-        self._daemon: dict[str, Condition] = {}
-        self._gone_at: float | None = None
-
-    def look(self, now: float) -> None:
-        """Report the situation again."""
-        self.conditions = self._daemon | self.goals.conditions(now)
+        self.conditions = found
 
     def ask(self, now: float) -> None:
         """Ask the daemon how it does."""
@@ -159,13 +123,21 @@ class Situation:
             down = notices.daemon_down(answer, self._instance.socket.to_start)
             self._daemon = {DAEMON: Condition("down", down)}
 
+    def _take(self, reader: Reader, state: State) -> None:
+        goal = state.goal_id
+        if not goal or not state.accepted_seq:
+            return
+        self.goals[goal] = outline(state) if state.ended else state
+        self._died.discard(goal)
+        if state.goal.status == GoalStatus.BLOCKED and _worker_died(reader, state):
+            self._died.add(goal)
+
 
 def _worker_died(reader: Reader, state: State) -> bool:
-    died = False
-    for row in reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK)):
-        if row.seq > state.rested_seq:
-            break
-        if row.kind in ("worker_started", "worker_exited"):
-            event = event_of(row)
-            died = isinstance(event, ev.WorkerExited) and event.crash
-    return died
+    before = reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK))
+    last = [
+        decode(row.body)
+        for row in before
+        if row.seq <= state.rested_seq and row.kind in ("worker_started", "worker_exited")
+    ][-1:]
+    return any(isinstance(one, ev.WorkerExited) and one.crash for one in last)

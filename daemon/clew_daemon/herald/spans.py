@@ -93,70 +93,61 @@ class Trace:
         """Whether no span is open."""
         return self._root is None and self._epoch is None and not self.actions
 
-    def advance(self, event: Event, seq: int) -> list[ReadableSpan]:
-        """Take the next event, and return the spans that it completes."""
+    def advance(self, event: Event, seq: int) -> ReadableSpan | None:
+        """Take the next event, and return the span that it completes."""
+        at = event.at
         match event:
-            case ev.ActionAllowed() | ev.ActionBlocked():
-                found = self._judged(event, seq)
-            case ev.ActionFinished() | ev.ActionInterrupted():
-                found = self._acted(event)
-            case ev.WorkerStarted() | ev.WorkerExited():
-                found = self._worked(event, seq)
+            case ev.GoalAccepted():
+                self._name = event.spec.name or self._goal
+                self._root = self._begun(WORKFLOW, self._name, event, seq)
+            case ev.GoalRequeued() if self._root is None:
+                self._root = self._begun(WORKFLOW, self._name, event, seq)
+            case ev.GoalEnded() if self._root is not None:
+                root, self._root = self._root, None
+                error: str = "" if event.status == "completed" else event.status
+                given: Attributes = {"clew.status": event.status, "clew.verified": event.verified}
+                return root.ended(at, error, given)
+            case ev.WorkerStarted():
+                before, self._agent = self._epoch, event.agent or self._agent
+                self._number = event.epoch
+                given = {AGENT_NAME: self._agent, "clew.epoch": event.epoch}
+                self._epoch = self._begun(AGENT, self._agent, event, seq, given, span=event.span)
+                return before.ended(at, "lost") if before else None
+            case ev.WorkerExited() if self._epoch and event.epoch == self._number:
+                epoch, self._epoch = self._epoch, None
+                error = event.reason if event.crash else ""
+                return epoch.ended(at, error, {"clew.reason": event.reason})
             case ev.Reflected() if event.llm_s or event.tokens:
-                found = self._called(event, seq)
+                return self._called(event, seq)
             case _:
-                found = self._goal_event(event, seq)
-        return [] if found is None else [found]
-
-    def _goal_event(self, event: Event, seq: int) -> ReadableSpan | None:
-        root = self._root
-        if isinstance(event, ev.GoalAccepted):
-            self._name = event.spec.name or self._goal
-            self._root = self._begun(WORKFLOW, self._name, event, seq, {})
-        elif isinstance(event, ev.GoalRequeued) and root is None:
-            self._root = self._begun(WORKFLOW, self._name, event, seq, {})
-        elif isinstance(event, ev.GoalEnded) and root is not None:
-            self._root = None
-            error = "" if event.status == "completed" else event.status
-            ended: Attributes = {"clew.status": event.status, "clew.verified": event.verified}
-            return root.ended(event.at, error, ended)
+                return self._acted(event, seq)
         return None
 
-    def _worked(self, event: ev.WorkerStarted | ev.WorkerExited, seq: int) -> ReadableSpan | None:
-        before, epoch = self._epoch, event.epoch
-        if isinstance(event, ev.WorkerExited):
-            if before is None or epoch != self._number:
-                return None
-            self._epoch = None
-            error = event.reason if event.crash else ""
-            return before.ended(event.at, error, {"clew.reason": event.reason})
-        self._agent, self._number = event.agent or self._agent, epoch
-        given: Attributes = {AGENT_NAME: self._agent, "clew.epoch": epoch}
-        self._epoch = self._begun(AGENT, self._agent, event, seq, given, span=event.span)
-        return before.ended(event.at, "lost") if before else None
+    def _acted(self, event: Event, seq: int) -> ReadableSpan | None:
+        match event:
+            case ev.ActionAllowed():
+                self.actions[seq] = self._judged(event, seq, "allowed")
+            case ev.ActionBlocked():
+                span = self._judged(event, seq, "blocked")
+                return span.ended(event.at, "blocked", {"clew.reason": event.reason})
+            case ev.ActionInterrupted() if found := self.actions.pop(event.of, None):
+                return found.ended(event.at, "interrupted", {"clew.reason": event.reason})
+            case ev.ActionFinished() if found := self.actions.pop(event.of, None):
+                given: Attributes = {"clew.result": event.result, "clew.world": event.world}
+                error = "" if event.result == "success" else event.error_class or event.result
+                return found.ended(event.at, error, given)
+        return None
 
-    def _acted(self, event: ev.ActionFinished | ev.ActionInterrupted) -> ReadableSpan | None:
-        span = self.actions.pop(event.of, None)
-        if span is None:
-            return None
-        if isinstance(event, ev.ActionInterrupted):
-            return span.ended(event.at, "interrupted", {"clew.reason": event.reason})
-        given: Attributes = {"clew.result": event.result, "clew.world": event.world}
-        error = "" if event.result == "success" else event.error_class or event.result
-        return span.ended(event.at, error, given)
-
-    def _judged(self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int) -> ReadableSpan | None:
+    def _judged(
+        self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int, verdict: str
+    ) -> OpenSpan:
         given: Attributes = {
             "gen_ai.tool.name": event.tool,
             "gen_ai.tool.call.id": str(seq),
             "clew.attempt": event.attempt,
-            "clew.verdict": "allowed" if isinstance(event, ev.ActionAllowed) else "blocked",
+            "clew.verdict": verdict,
         }
-        span = self._begun(TOOL, event.tool, event, seq, given)
-        if isinstance(event, ev.ActionBlocked):
-            return span.ended(event.at, "blocked", {"clew.reason": event.reason})
-        self.actions[seq] = span
-        return None
+        return self._begun(TOOL, event.tool, event, seq, given)
 
     def _called(self, event: ev.Reflected, seq: int) -> ReadableSpan:
         known, served = (event.prompt.model, event.prompt.served) if event.prompt else ("", "")
@@ -182,7 +173,7 @@ class Trace:
         name: str,
         event: Event,
         seq: int,
-        attributes: Attributes,
+        attributes: Attributes | None = None,
         *,
         at: float | None = None,
         span: str = "",
@@ -196,7 +187,7 @@ class Trace:
         context = SpanContext(
             _digest(self._goal, 16), span_id, is_remote=False, trace_flags=SAMPLED
         )
-        given = {"gen_ai.conversation.id": self._goal, OPERATION: operation, **attributes}
+        given = {"gen_ai.conversation.id": self._goal, OPERATION: operation, **(attributes or {})}
         above = parent.context if parent else None
         return OpenSpan(f"{operation} {name}".rstrip(), context, above, start, given)
 

@@ -1,7 +1,7 @@
 """Publishes `.agent_context/` behind the ledger: coalesced, in a separate thread, so that it delays no other work.
 
 At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end; fewer where a
-write takes long. It hears of events only once they are durable.
+write takes long. What is new in a goal's history is read from the ledger, so only what is durable is published.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
 from clew_daemon.host import tasks
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.shrink import published_state
-from clew_daemon.record.store import history_lines, text
+from clew_daemon.record.store import history_lines
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 from clew_shared.views.contextdir import ContextDir
-from clew_shared.views.publish import HistoryFold, history_view, state_view
+from clew_shared.views.publish import ActionView, HistoryFold, View, state_view
 
 log = structlog.get_logger()
 
@@ -39,7 +38,6 @@ LATEST_S = 5.0
 LINES_AT_ONCE = 250
 REST_MAX_S = 0.1
 AGAIN_S = 5.0
-BACKLOG_MAX = 20_000
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _AT_ONCE = (
     ev.ActionBlocked,
@@ -50,20 +48,16 @@ _AT_ONCE = (
     ev.GoalBlocked,
 )
 
-State = dict[str, Any]
-
 
 @dataclass(slots=True)
 class _Goal:
-    """The published files of one goal; `fold` is None while they must be rebuilt from the ledger."""
+    """The published files of one goal; `fold` has what is in them, None while they must be rebuilt."""
 
     folder: ContextDir
     fold: HistoryFold | None = None
-    backlog: list[RecordedEvent] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
-    missed: bool = False  # more was recorded than is held
     is_over: bool = False  # no more events will come: dropped once it is written
     took_s: float = 0.0
     reported: str = ""
@@ -106,16 +100,10 @@ class Publisher:
 
     def take(self, goal: str, records: list[RecordedEvent]) -> None:
         """Hear of durable events."""
-        files = self._goals.get(goal)
-        if files is None:
-            return
-        files.backlog += records
-        if len(files.backlog) > BACKLOG_MAX:
-            files.backlog.clear()
-            files.missed = True
-        state = self._store.cores[goal].state
-        files.is_over = state.settled and records[-1].seq == state.seq
-        files.soon(urgent=any(isinstance(r.event, _AT_ONCE) for r in records))
+        if files := self._goals.get(goal):
+            state = self._store.cores[goal].state
+            files.is_over = state.settled and records[-1].seq == state.seq
+            files.soon(urgent=any(isinstance(r.event, _AT_ONCE) for r in records))
 
     def keeps(self, goal: str) -> bool:
         """Return whether a goal's files are published."""
@@ -163,40 +151,43 @@ class Publisher:
 
     async def _is_to_be_tried_again(self, goal: str, files: _Goal) -> bool:
         """Write what is new; return whether that failed for a reason that may pass."""
+        state, folder, fold = self._store.cores[goal].state, files.folder, files.fold
+        is_long = fold is None and state.actions_total + state.blocked_total > LINES_AT_ONCE
+        pool = self._builders if is_long else self._pool
+        write, began = asyncio.get_running_loop().run_in_executor, time.monotonic()
         try:
-            if not await self._write(goal, files):
-                files.fold = None
-                files.changed.set()
+            written = await write(pool, self._write, goal, folder, fold, state_view(state))
         except (OSError, LedgerError) as error:
             files.fold = None
             if (reported := plain(error)) != files.reported:
                 files.reported = reported
                 log.warning("context.unwritable", goal=goal, error=reported)
-            return _may_pass(error)
-        files.reported = ""
+            if isinstance(error, LedgerError):
+                return not isinstance(error, LedgerCorrupt | LedgerFailed)
+            return error.errno in PASSING
+        if files.folder is folder:  # else it was opened again meanwhile
+            files.fold, files.reported = written, ""
+        if written is fold:
+            files.took_s = time.monotonic() - began
         return False
 
-    async def _write(self, goal: str, files: _Goal) -> bool:
-        """Write the state and what is new in the other files; False means that they must be rebuilt."""
-        loop, core = asyncio.get_running_loop(), self._store.cores[goal]
-        if files.fold is None or files.missed:
-            files.fold, files.missed = None, False
-            fold, began = HistoryFold(), state_view(core.state)
-            long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
-            if long:  # its state can be read while its history is built
-                await loop.run_in_executor(self._pool, _update, files.folder, began, [], None)
-            lines, pool = self._read(goal, fold), self._builders if long else self._pool
-            await loop.run_in_executor(pool, _build, files.folder, began, lines, fold)
-            if files.missed:
-                return False
-            files.fold = fold
-        state, (lines_, loops) = state_view(core.state), _digest(files.fold, files.backlog)
-        began_at = time.monotonic()
-        done = await loop.run_in_executor(self._pool, _update, files.folder, state, lines_, loops)
-        files.took_s = time.monotonic() - began_at
-        return done
+    def _write(
+        self, goal: str, folder: ContextDir, fold: HistoryFold | None, state: View
+    ) -> HistoryFold:
+        """Write the state and what is new in the other files, or all of them; return what is in them."""
+        shown, ledger = published_state(state), self._store.ledger
+        if fold is not None:
+            last = fold.loops[-1:]
+            lines = list(history_lines(ledger, goal, fold))
+            loops = None if fold.loops[-1:] == last else fold.loops
+            if folder.update(shown, lines, loops):
+                return fold
+        fold = HistoryFold()
+        folder.update(shown, [], None)  # it can be read while the history is built
+        folder.rebuild(shown, self._lines(goal, fold), fold.loops)
+        return fold
 
-    def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+    def _lines(self, goal: str, fold: HistoryFold) -> Iterator[ActionView]:
         """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
         began = time.monotonic()
         for number, line in enumerate(history_lines(self._store.ledger, goal, fold), 1):
@@ -204,39 +195,3 @@ class Publisher:
             if number % LINES_AT_ONCE == 0:
                 self._closing.wait(min(REST_MAX_S, time.monotonic() - began))
                 began = time.monotonic()
-
-
-def _build(
-    folder: ContextDir, state: State, lines: Iterator[dict[str, Any]], fold: HistoryFold
-) -> None:
-    folder.rebuild(published_state(state), lines, fold.loops)
-
-
-def _update(
-    folder: ContextDir, state: State, lines: list[dict[str, Any]], loops: list[Any] | None
-) -> bool:
-    return folder.update(published_state(state), lines, loops)
-
-
-def _may_pass(error: OSError | LedgerError) -> bool:
-    if isinstance(error, LedgerError):
-        return not isinstance(error, LedgerCorrupt | LedgerFailed)
-    return error.errno in PASSING
-
-
-def _digest(
-    fold: HistoryFold, backlog: list[RecordedEvent]
-) -> tuple[list[dict[str, Any]], list[Any] | None]:
-    """Take in recorded events; return the new lines, and the loops if there are new ones.
-
-    A rebuild may have read some of the events already.
-    """
-    lines, has_loops = [], False
-    for record in backlog:
-        if record.seq > fold.seq:
-            ended = fold.take(record.seq, record.event)
-            has_loops = has_loops or isinstance(record.event, ev.LoopDetected)
-            if ended:
-                lines.append(history_view(ended[0], text(record.output)))
-    backlog.clear()
-    return lines, list(fold.loops) if has_loops else None

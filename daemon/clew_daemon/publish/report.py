@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from clew_shared.text.words import (
     rerun_text,
     times,
 )
-from clew_shared.views.needs import answer
+from clew_shared.views.publish import ActionView, answer
 
 TRIED_MAX = 40
 FRESH_STARTS_SHOWN = 20
@@ -46,8 +46,8 @@ EXAMPLE = {"tests": "pytest -q"}
 
 def render(
     state: State,
-    actions: list[dict[str, Any]],
-    loops: list[dict[str, Any]],
+    actions: Sequence[ActionView],
+    loops: Sequence[Mapping[str, Any]],
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
     """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
@@ -229,7 +229,7 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
     return f", +{added} -{removed}" if added or removed else ""
 
 
-def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
+def _tried(state: State, actions: Sequence[ActionView]) -> list[str]:
     left_out = state.actions_total + state.blocked_total - len(state.in_flight) - len(actions)
     earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []
@@ -240,7 +240,7 @@ def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _loops(state: State, entries: Sequence[dict[str, Any]]) -> list[str]:
+def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return in a line how often the agent was told or refused something and what came of it, and the last loops."""
     told = [one.came for one in state.findings if not one.refused]
     refused = [one.came for one in state.findings if one.refused]
@@ -254,7 +254,7 @@ def _loops(state: State, entries: Sequence[dict[str, Any]]) -> list[str]:
     return [*([f"{line} (`clew loops {state.goal_id}`)", ""] if line else []), *map(_loop, entries)]
 
 
-def _loop(entry: dict[str, Any]) -> str:
+def _loop(entry: Mapping[str, Any]) -> str:
     what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
     count = entry["attempt_count"]
     return f"- {loop(entry['kind'])}{what}" + (f", {_counted(count, 'time')}" if count else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew_daemon.reading.errors import CliError
@@ -13,7 +14,7 @@ from clew_daemon.reading.sanitize import clean
 
 CHANGED = {True: "changed", False: "not changed"}
 
-Action = dict[str, Any]
+Action = Mapping[str, Any]
 """A line of history.jsonl, or all that is recorded of one action (`record.pages.whole_action`)."""
 
 
@@ -24,7 +25,7 @@ def last_actions(
     before: int | None = None,
     *,
     outputs: bool = True,
-) -> tuple[list[Action], bool]:
+) -> tuple[Sequence[Action], bool]:
     """Return a goal's last actions, oldest first, and whether there are earlier ones; see `record.pages.actions`."""
     from clew_daemon.record import pages
 

@@ -21,7 +21,7 @@ from clew_daemon.reading.goal_list import ENDED, GoalView
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from clew_shared.ledger.lock import Holder
@@ -174,49 +174,26 @@ def _line(channel: socket.socket, deadline: float) -> bytes:
     return bytes(line)
 
 
-# -- changes of one goal that the views offer, each with the command line that does the same ---------
-
-
-@dataclass(frozen=True, slots=True)
-class GoalCommand:
-    """A change of one goal: the request, and the command line that sends the same."""
-
-    request: ControlRequest
-    command: str
-
-
-_CHANGES = {
-    "pause": requests.PauseRequest,
+CHANGES: dict[str, Callable[[str], ControlRequest]] = {
     "continue": requests.ContinueRequest,
-    "resume": requests.ResumeRequest,
+    "pause": requests.PauseRequest,
     "cancel": requests.CancelRequest,
-    "retry": requests.RetryRequest,
 }
+"""The changes of a goal that take nothing but its id."""
 
 
-def change(verb: str, goal: str) -> GoalCommand:
-    """Return `pause`, `continue`, `resume`, `cancel` or `retry` of a goal."""
-    return GoalCommand(_CHANGES[verb](goal), f"clew {verb} {shlex.quote(goal)}")
-
-
-def changes_of(goal: GoalView) -> list[GoalCommand]:
-    """Return which of `continue`, `pause` and `cancel` apply to a goal now."""
+def changes_of(goal: GoalView) -> list[ControlRequest]:
+    """Return which of `CHANGES` apply to a goal now."""
     ended = goal["status"] in ENDED
     may = {
         "continue": goal["status"] in ("waiting", "blocked", "failed", "cancelled"),
         "pause": not (ended or goal["paused"] or goal["status"] == "blocked"),
         "cancel": not ended,
     }
-    return [change(verb, goal["id"]) for verb, applies in may.items() if applies]
+    return [CHANGES[verb](goal["id"]) for verb, applies in may.items() if applies]
 
 
-def feedback(goal: str, text: str) -> GoalCommand:
-    """Return a message to a goal's agent."""
-    request = requests.FeedbackRequest(goal, text)
-    return GoalCommand(request, f"clew feedback {shlex.quote(goal)} {shlex.quote(text)}")
-
-
-def unblock(goal: str, signature: str) -> GoalCommand:
-    """Return that a refused action is allowed again."""
-    request = requests.UnblockRequest(goal, signature)
-    return GoalCommand(request, f"clew unblock {shlex.quote(goal)} {shlex.quote(signature)}")
+def command_of(change: ControlRequest) -> str:
+    """Return the command line that sends the same change of one goal."""
+    words = [value for value in change.params().values() if isinstance(value, str)]
+    return shlex.join(["clew", change.method, *words])

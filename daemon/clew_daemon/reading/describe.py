@@ -6,7 +6,8 @@ A new event needs a log line in `record.eventlog`, which gives it its name, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from clew_daemon.publish.standing import MARKS, ground_facts, standing
@@ -65,21 +66,13 @@ class Before:
     subtask: str = ""
     epoch: int = 0
 
-    @classmethod
-    def of(cls, state: State, event: ev.Event) -> Before:
-        """Return what the state before that event has."""
-        flight, subtask = state.in_flight.get(getattr(event, "of", 0)), state.subtask
-        return cls(
-            action_text(flight.action.name, flight.action.args) if flight else "",
-            _place(state),
-            subtask.description if subtask else "",
-            state.epoch,
-        )
-
 
 def advance(state: State, event: ev.Event, seq: int) -> Entry | None:
     """Fold the next event into its goal's state, and return its entry, None if people need none."""
-    before = Before.of(state, event)
+    flight, subtask = state.in_flight.get(getattr(event, "of", 0)), state.subtask
+    action = clean(action_text(flight.action.name, flight.action.args)) if flight else ""
+    named = short(subtask.description) if subtask else ""
+    before = Before(action, _place(state), named, state.epoch)
     apply(state, event, seq)
     return describe(event, state, before)
 
@@ -92,7 +85,7 @@ def describe(event: ev.Event, state: State, before: Before) -> Entry | None:
         return None
     name = eventlog.line(event)
     kind = name[0] if name else "agent.thought"
-    return Entry(event.at, state.goal_id, kind, seq=state.seq, **found)
+    return replace(found, at=event.at, goal=state.goal_id, kind=kind, seq=state.seq)
 
 
 def stands(view: GoalView, at: float) -> Entry:
@@ -104,12 +97,8 @@ def stands(view: GoalView, at: float) -> Entry:
     return Entry(at, view["id"], f"goal.{status}", text, STATUS_STYLE.get(status, ""), asks)
 
 
-Words = dict[str, Any]
-"""Title, level and more of an `Entry`, by their names."""
-
-
-def _say(title: str, level: str = "", **more: Any) -> Words:
-    return {"title": title, "level": level, **more}
+_say = partial(Entry, 0.0, "", "")
+"""An entry with all but its place."""
 
 
 def _cut(text: str) -> str:
@@ -120,24 +109,24 @@ def _place(state: State) -> str:
     return f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1}"
 
 
-def _started(_: ev.GoalStarted, s: State, _b: Before) -> Words:
+def _started(_: ev.GoalStarted, s: State, _b: Before) -> Entry:
     done = s.goal.progress()
     return _say(f"started again, {percent(done)}" if done else "started", "bold cyan")
 
 
-def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Words:
+def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Entry:
     until = f", until {local(e.until)}" if e.until else ""
     return _say("paused" if e.paused else f"waiting: {_cut(e.reason)}{until}", "yellow")
 
 
-def _ended(e: ev.GoalEnded, s: State, _: Before) -> Words:
+def _ended(e: ev.GoalEnded, s: State, _: Before) -> Entry:
     why = f": {_cut(e.reason)}" if e.reason else ""
     but = f"; but {passed_before(e.passed_before)}" if e.passed_before else ""
     text = f"{standing(e.status, s.verified, s.proof)} {percent(s.goal.progress())}{why}{but}"
     return _say(text, STATUS_STYLE.get(e.status, ""))
 
 
-def _worker_started(e: ev.WorkerStarted, s: State, before: Before) -> Words:
+def _worker_started(e: ev.WorkerStarted, s: State, before: Before) -> Entry:
     if not before.epoch:
         return _say("worker started", "dim")
     if s.fresh_starts and s.fresh_starts[-1].epoch == e.epoch:
@@ -145,29 +134,29 @@ def _worker_started(e: ev.WorkerStarted, s: State, before: Before) -> Words:
     return _say(f"worker restarted, epoch {e.epoch}", "yellow")
 
 
-def _worker_exited(e: ev.WorkerExited, _s: State, _: Before) -> Words | None:
+def _worker_exited(e: ev.WorkerExited, _s: State, _: Before) -> Entry | None:
     text = f"worker died, epoch {e.epoch}: {short(ending(e.reason))}"
     return _say(text, "bold red") if e.crash else None
 
 
-def _planned(e: ev.Planned, _s: State, _: Before) -> Words:
+def _planned(e: ev.Planned, _s: State, _: Before) -> Entry:
     subtasks = counted(sum(len(task.subtasks) for task in e.tasks), "subtask")
     again = "replanned" if e.replan else "planned"
     return _say(f"{again}: {counted(len(e.tasks), 'task')}, {subtasks}")
 
 
-def _subtask_started(_: ev.SubtaskStarted, s: State, _b: Before) -> Words:
+def _subtask_started(_: ev.SubtaskStarted, s: State, _b: Before) -> Entry:
     described = short(s.subtask.description) if s.subtask else ""
     return _say(f"[{MARKS['in_progress']}] {_place(s)} {described}", "bold")
 
 
-def _subtask_ended(e: ev.SubtaskEnded, s: State, before: Before) -> Words:
+def _subtask_ended(e: ev.SubtaskEnded, s: State, before: Before) -> Entry:
     done = percent(s.goal.progress())
-    text = f"[{MARKS.get(e.status, '?')}] {before.place} {short(before.subtask)} ({done})"
+    text = f"[{MARKS.get(e.status, '?')}] {before.place} {before.subtask} ({done})"
     return _say(text, STATUS_STYLE.get(e.status, ""))
 
 
-def _attempt_started(e: ev.AttemptStarted, _s: State, before: Before) -> Words:
+def _attempt_started(e: ev.AttemptStarted, _s: State, before: Before) -> Entry:
     facts = "; ".join(_cut(f) for f in (e.rung, *ground_facts(e.restored, e.kept, e.left)) if f)
     text = f"{before.place} attempt {e.attempt} begins{f': {facts}' if facts else ''}"
     return _say(text, "bold")
@@ -180,61 +169,61 @@ _NEXT = {
 }
 
 
-def _action_finished(e: ev.ActionFinished, _s: State, before: Before) -> Words:
+def _action_finished(e: ev.ActionFinished, _s: State, before: Before) -> Entry:
     text, style = f"#{e.of} {e.result}, {duration(e.duration_s)}", RESULT_STYLE.get(e.result, "")
-    return _say(text, style, action=clean(before.action), detail=e.head, of=e.of)
+    return _say(text, style, action=before.action, detail=e.head, of=e.of)
 
 
-def _action_blocked(e: ev.ActionBlocked, s: State, _: Before) -> Words:
+def _action_blocked(e: ev.ActionBlocked, s: State, _: Before) -> Entry:
     count = s.scope.loop_counts.get(e.signature, 0)
     why = why_refused(e.reason, count, last_said(s, e.signature))
     action = clean(action_text(e.tool, e.args))
     return _say(f"#{s.seq} refused", "magenta", action=action, detail=why, of=s.seq)
 
 
-def _loop(e: ev.LoopDetected, _s: State, _: Before) -> Words:
+def _loop(e: ev.LoopDetected, _s: State, _: Before) -> Entry:
     times = f" ({counted(e.attempt_count, 'time')})" if e.attempt_count else ""
     return _say(f"loop: {loop(e.loop)}{times}", "magenta")
 
 
-def _finish_refused(e: ev.FinishRefused, _s: State, _: Before) -> Words:
+def _finish_refused(e: ev.FinishRefused, _s: State, _: Before) -> Entry:
     fails = f"{short(', '.join(e.failing))} {'fails' if len(e.failing) == 1 else 'fail'}"
     why = fails if e.failing else "there are steps left"
     return _say(f"says it is done: refused, {why}", "magenta")
 
 
-def _check(e: ev.CheckFinished, _s: State, _: Before) -> Words:
+def _check(e: ev.CheckFinished, _s: State, _: Before) -> Entry:
     text = f"{'suggested check' if e.suggested else 'check'} {short(e.name)}: "
     if e.passed:
         return _say(f"{text}passed", "green")
     return _say(f"{text}failed", "red", detail=e.output)
 
 
-def _checked_before(e: ev.CheckedBefore, _s: State, _: Before) -> Words:
+def _checked_before(e: ev.CheckedBefore, _s: State, _: Before) -> Entry:
     if not e.passed:
         return _say(f"check {short(e.name)}: fails before any work", "dim")
     return _say(passed_before([short(e.name)]), "yellow")
 
 
-def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: Before) -> Words:
+def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: Before) -> Entry:
     gone = "its snapshots are gone" if e.removed else "no snapshots: clew undo has nothing to go by"
     return _say(f"{gone}: {_cut(e.reason)}", "yellow")
 
 
-def _undo_started(e: snap.UndoStarted, _s: State, _: Before) -> Words:
+def _undo_started(e: snap.UndoStarted, _s: State, _: Before) -> Entry:
     files = counted(e.entries, "file")
     for_next = e.scope == "attempt"
     text = f"restoring {files} for the next attempt" if for_next else f"undo: {files} to restore"
     return _say(text, "cyan")
 
 
-def _undo_finished(e: snap.UndoFinished, s: State, _: Before) -> Words:
+def _undo_finished(e: snap.UndoFinished, s: State, _: Before) -> Entry:
     what = "undo" if s.snapshots.counts else "next attempt"
     left = f", {e.left_total} left: changed meanwhile" if e.left_total else ""
     return _say(f"{what}: {counted(e.restored, 'file')} restored{left}", "cyan")
 
 
-_WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Words | None]] = {
+_WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Entry | None]] = {
     ev.GoalAccepted: lambda _e, s, _b: _say(f"accepted: {short(s.goal.description)}", "bold"),
     ev.GoalStarted: _started,
     ev.GoalWaiting: _waiting,
@@ -265,7 +254,7 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Words | None]] = {
     ev.ActionInterrupted: lambda e, _s, b: _say(
         f"#{e.of} interrupted: {short(ending(e.reason))}",
         "yellow",
-        action=clean(b.action),
+        action=b.action,
         of=e.of,
     ),
     ev.LoopDetected: _loop,

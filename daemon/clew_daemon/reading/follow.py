@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -59,7 +59,7 @@ class StreamBegin:
 
     after: str
     reset: bool
-    goals: tuple[dict[str, Any], ...] = ()
+    goals: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,6 @@ class StreamGone:
 StreamNews = StreamBegin | StreamBatch | StreamGone
 
 
-class StreamError(ValueError):
-    """A line that is not of the stream."""
-
-
 def follow_line(after: str | None) -> bytes:
     """Return the request to follow all goals, as it is sent."""
     params = {} if after is None else {"after": after}
@@ -92,24 +88,21 @@ def follow_line(after: str | None) -> bytes:
 
 
 def read_line(line: bytes) -> StreamNews:
-    """Return what a line says; raises StreamError."""
+    """Return what a line of the stream says; raises ValueError."""
     try:
-        return _news(json.loads(line))
+        message = json.loads(line)
+        if "error" in message:
+            return StreamGone(str(message["error"]["message"]))
+        if "result" in message:
+            found = message["result"]
+            return StreamBegin(str(found["after"]), bool(found["reset"]), tuple(found["goals"]))
+        params = message["params"]
+        return StreamBatch(str(params["after"]), tuple(map(_event, params["events"])))
     except _UNREADABLE as error:
-        raise StreamError(f"the daemon's answer cannot be read: {error}") from None
+        raise ValueError(f"the daemon's answer cannot be read: {error}") from None
 
 
-def _news(message: dict[str, Any]) -> StreamNews:
-    if "error" in message:
-        return StreamGone(str(message["error"]["message"]))
-    if "result" in message:
-        result = message["result"]
-        return StreamBegin(str(result["after"]), bool(result["reset"]), tuple(result["goals"]))
-    params = message["params"]
-    return StreamBatch(str(params["after"]), tuple(map(_event, params["events"])))
-
-
-def _event(found: dict[str, Any]) -> StreamEvent:
+def _event(found: Mapping[str, Any]) -> StreamEvent:
     event = found["event"]
     body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
     return StreamEvent(int(found["seq"]), str(found["goal"]), str(event["kind"]), body)
@@ -127,7 +120,7 @@ class EventSource:
         self.after = after
         self.is_streaming = False
         self._channel: socket.socket | None = None
-        self._rest = bytearray()
+        self._rest = b""
         self._heard_at = self._retry_at = 0.0
         self._failures = 0
         self._was_told = False
@@ -137,58 +130,48 @@ class EventSource:
 
         A daemon that cannot be followed is reported once, until it is back.
         """
-        news = self._streamed(wait_s if self.is_streaming else min(wait_s, LOOK_S))
+        wait_s = wait_s if self.is_streaming else min(wait_s, LOOK_S)
+        try:
+            channel = self._channel or self._connected(wait_s)
+            news = self._received(channel, wait_s) if channel else []
+        except (OSError, EOFError, CliError, ValueError) as error:
+            news = self._gone(StreamGone(str(error) or "the daemon has ended"))
         return news if self._channel else [*news, *self._looked()]  # it may still answer
 
     def close(self) -> None:
         """Close the connection."""
-        self._disconnect()
+        if self._channel is not None:
+            self._channel.close()
+        self._channel, self.is_streaming, self._rest = None, False, b""
 
-    def _streamed(self, wait_s: float) -> list[StreamNews]:
-        try:
-            if self._channel is None and not self._connect(wait_s):
-                return []
-            return self._received(wait_s)
-        except (OSError, EOFError, CliError, StreamError) as error:
-            return self._gone(StreamGone(str(error) or "the daemon has ended"))
-
-    def _connect(self, wait_s: float) -> bool:
-        """Connect if it is time to, and ask to follow; return whether there is a connection."""
+    def _connected(self, wait_s: float) -> socket.socket | None:
+        """Connect if it is time to, and ask to follow; None if it is not."""
         pause_s = self._retry_at - time.monotonic()
+        time.sleep(max(0.0, min(wait_s, pause_s)))
         if pause_s > wait_s:
-            time.sleep(wait_s)
-            return False
-        time.sleep(max(0.0, pause_s))
+            return None
         self._channel = connected(self._find())
         self._heard_at = time.monotonic()
         self._channel.sendall(follow_line(self.after))
-        return True
+        return self._channel
 
-    def _received(self, wait_s: float) -> list[StreamNews]:
-        assert self._channel is not None  # noqa: S101 - connected before
-        self._channel.settimeout(max(wait_s, 0.001))
+    def _received(self, channel: socket.socket, wait_s: float) -> list[StreamNews]:
+        channel.settimeout(max(wait_s, 0.001))
         try:
-            part = self._channel.recv(READ_BYTES)
+            part = channel.recv(READ_BYTES)
         except TimeoutError:
             silent_s = SILENT_S if self.is_streaming else ANSWER_S
             if time.monotonic() - self._heard_at > silent_s:
-                raise StreamError(f"the daemon has sent nothing for {silent_s:g} s") from None
+                raise ValueError(f"the daemon has sent nothing for {silent_s:g} s") from None
             return []
         if not part:
             raise EOFError
         self._heard_at = time.monotonic()
-        self._rest += part
+        *lines, self._rest = (self._rest + part).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
-            raise StreamError(f"a line of more than {LINE_BYTES_MAX} bytes")
-        return self._news() if b"\n" in part else []
-
-    def _news(self) -> list[StreamNews]:
-        """Take the whole lines that were received."""
-        *lines, rest = self._rest.split(b"\n")
-        self._rest = bytearray(rest)
+            raise ValueError(f"a line of more than {LINE_BYTES_MAX} bytes")
         found: list[StreamNews] = []
-        for line in lines:
-            news = read_line(bytes(line))
+        for news in list(map(read_line, lines)):  # all are readable, or none is taken
             if isinstance(news, StreamGone):
                 return [*found, *self._gone(news)]
             if isinstance(news, StreamBegin):
@@ -198,17 +181,11 @@ class EventSource:
         return found
 
     def _gone(self, news: StreamGone) -> list[StreamNews]:
-        self._disconnect()
+        self.close()
         self._retry_at = time.monotonic() + backoff_s(self._failures, RETRY_S, RETRY_MAX_S)
         self._failures += 1
         was_told, self._was_told = self._was_told, True
         return [] if was_told else [news]
-
-    def _disconnect(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-        self._channel, self.is_streaming = None, False
-        self._rest.clear()
 
     def _looked(self) -> list[StreamNews]:
         """Read the next events from the ledger, which may be replaced meanwhile; a first look begins at its end."""

@@ -1,27 +1,73 @@
-"""What changed in a prompt since the turn before, and the prompt of a turn as lines that mark it. Pure."""
+"""The prompt of a goal's agent, of its next call or an earlier turn, and what changed since the turn before.
+
+It is built from the ledger alone, by the agent's own pure function: form, tightness and token count are those of the
+last call, so the next one is equal byte for byte. An earlier turn is rebuilt from the events up to it, by the present
+config. No LLM is called and nothing is written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal
 
+from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import Line, columns
+from clew_daemon.reading.queries import open_ledger
 from clew_daemon.reading.sanitize import clean, counted, thousands
+from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 
+if TYPE_CHECKING:
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.record.store import PastEvents
+    from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.tables import Settings
+    from clew_shared.ledger import Reader
+    from clew_shared.prompt.messages import Message
+    from clew_shared.record.state import State
+    from clew_shared.wire.hello import HelloAnswer
+
+FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")
 LINES_COMPARED_MAX = 2_000
 """A longer message counts as changed whole: comparing it would take too long."""
 
+AROUND = 2
+"""Lines that are shown before and after a change, unless all are."""
+
+_SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
+Said = tuple[str, str]
+"""The role of a message, and its text with its tool calls spelled out below."""
 
 
 @dataclass(frozen=True, slots=True)
-class PromptMessage:
-    """One message of a prompt as its model gets it: `text` with its tool calls spelled out below."""
+class Preview:
+    """A prompt: `messages` as the LLM gets them, `sizes` by block (estimated tokens, characters), `sha` of its head.
 
-    role: str
-    text: str
+    `sha_of_last_call` is None before the first call; `note` says why there is no next call.
+    """
+
+    messages: list[Message]
+    sizes: dict[str, dict[str, int]]
+    left_out: list[str]
+    sha: str
+    sha_of_last_call: str | None
+    agent_kind: str
+    attempt: int
+    note: str
+
+    @property
+    def said(self) -> list[Said]:
+        """What the messages say."""
+        return [(str(one["role"]), message_text(one)) for one in self.messages]
+
+    @property
+    def rows(self) -> list[tuple[str, int, int]]:
+        """The name, tokens and characters of each block."""
+        return [(name, size["tokens"], size["chars"]) for name, size in self.sizes.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +104,141 @@ class InspectedPrompt:
         return sum(tokens for _, tokens, _ in self.sizes)
 
 
-def prompt_difference(
-    before: Sequence[PromptMessage], after: Sequence[PromptMessage]
-) -> list[ComparedMessage]:
-    """Return the messages of the later prompt, and those that it has no more, each compared with the earlier one."""
-    matcher = SequenceMatcher(None, list(before), list(after), autojunk=False)
-    found: list[ComparedMessage] = []
+def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPrompt:
+    """Return the prompt of a turn, None for the next one; raises CliError where it cannot be built.
+
+    A turn ends with its iteration record, so its prompt is the one after the record of the turn before.
+    """
+    bounds = _turns(instance, goal)
+    number = min(max(1, turn or len(bounds)), len(bounds))
+    is_next = number == len(bounds)
+    after = preview(instance, goal, until=None if is_next else bounds[number - 1])
+    before = preview(instance, goal, until=bounds[number - 2]).said if number > 1 else []
+    messages = tuple(prompt_difference(before, after.said))
+    note, sizes, left_out = after.note if is_next else "", tuple(after.rows), tuple(after.left_out)
+    return InspectedPrompt(number, len(bounds), note, messages, sizes, left_out)
+
+
+def _turns(instance: Instance, goal: str) -> list[int]:
+    """Return the number of the event after which the prompt of each turn was built, the next one's too.
+
+    That of the first turn is the last event before any action or record; of two records of one turn the last counts.
+    """
+    first, has_begun, ends = 0, False, dict[int, int]()
+    with open_ledger(instance) as reader:
+        for row in reader.read(goal):
+            has_begun = has_begun or row.kind in FIRST_STEPS
+            first = first if has_begun else row.seq
+            if row.kind == "reflected" and isinstance(event := decode(row.body), ev.Reflected):
+                ends[event.iteration or len(ends) + 1] = row.seq
+    return [first, *sorted(ends.values())]
+
+
+def message_text(message: Message) -> str:
+    """Return what a message says, with its tool calls spelled out below."""
+    calls = (call["function"] for call in message.get("tool_calls") or ())
+    called = "".join(f"\n-> {call['name']} {call['arguments']}" for call in calls)
+    return (message.get("content") or "") + called
+
+
+def preview(instance: Instance, goal: str, *, until: int | None = None) -> Preview:
+    """Return the prompt as the agent would build it now, or would have after the event with the number `until`."""
+    from clew_daemon.record.store import PastEvents, state_of
+    from clew_shared.prompt.layout import lay_out
+    from clew_shared.prompt.view import PromptView
+
+    settings = instance.settings_for_display
+    with open_ledger(instance) as reader:  # up to one event: a worker may be running
+        past = PastEvents(reader, reader.last_seq() if until is None else until)
+        state = state_of(past, goal)
+        hello = _hello(reader, past, state, settings)
+    agent = _agent(settings, state)
+    laid = lay_out(PromptView.on_record(hello))
+    last = state.prompt.sha if state.prompt else None
+    left_out, attempt, note = list(laid.left_out), state.attempt.number, _note(state, agent)
+    return Preview(laid.messages, laid.sizes, left_out, laid.sha, last, agent.kind, attempt, note)
+
+
+def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
+    from clew_daemon.config.profiles import profiled_agent, settings_for
+    from clew_daemon.learning.models import continued
+    from clew_daemon.record.hello import hello_answer
+    from clew_shared.config.agent_tables import LlmAgentSettings
+
+    agent = _agent(settings, state)
+    if not isinstance(agent, LlmAgentSettings):  # what the built-in agent would be shown
+        default = settings.agents.get()
+        agent = default if isinstance(default, LlmAgentSettings) else LlmAgentSettings()
+    agent = profiled_agent(settings, agent)
+    settings = settings_for(settings, agent, state.turns_needed)
+    prompt = continued(agent, state.prompt)
+    shown = _strategies(reader, record, state, settings)
+    return hello_answer(state, settings, agent, record, shown, prompt=prompt)
+
+
+def _agent(settings: Settings, state: State) -> Agent:
+    from clew_daemon.record.goal_limits import present_agent
+
+    try:
+        return present_agent(state, settings)[1]
+    except KeyError:
+        named = state.spec.agent
+        why = f"the config has no agent {named!r}, which {state.goal_id} asks for"
+        raise CliError(f"{why}; add [agents.{named}]") from None
+
+
+def _strategies(
+    reader: Reader, record: PastEvents, state: State, settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the strategies as the agent was shown them."""
+    from clew_daemon.learning.deltas import fold
+    from clew_daemon.learning.playbook import playbook_events
+
+    if not settings.playbook.enabled:
+        return []
+    at = max((r.seq for r in record.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
+    then = fold(event for seq, event in playbook_events(reader) if seq < at)
+    return [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
+
+
+def _note(state: State, agent: Agent) -> str:
+    from clew_shared.text.words import ending
+
+    if state.attempt.over:
+        over = f"attempt {state.attempt.number} is over: {ending(state.attempt.over)}"
+        return f"{over}. This is its conversation; the next attempt begins with another one"
+    if agent.kind != "llm":
+        what = f"the agent of this goal is of kind {agent.kind}: clew calls no LLM for it"
+        return f"{what}. This is what the built-in llm agent would be shown"
+    return f"the goal is {state.goal.status}: its agent makes no more calls" if state.ended else ""
+
+
+def prompt_difference(before: Sequence[Said], after: Sequence[Said]) -> Iterator[ComparedMessage]:
+    """Yield the messages of the later prompt, and those that it has no more, each compared with the earlier one.
+
+    Where some were replaced, they are compared one by one while their roles agree.
+    """
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
-            found += [_whole(one, "same") for one in after[j1:j2]]
-        else:
-            found += _replaced(before[i1:i2], after[j1:j2])
-    return found
+            yield from (_whole(one, "same") for one in after[j1:j2])
+            continue
+        old, new = before[i1:i2], after[j1:j2]
+        pairs = list(takewhile(lambda pair: pair[0][0] == pair[1][0], zip(old, new, strict=False)))
+        yield from (_changed(*pair) for pair in pairs)
+        yield from (_whole(one, "removed") for one in old[len(pairs) :])
+        yield from (_whole(one, "added") for one in new[len(pairs) :])
 
 
-def _replaced(
-    before: Sequence[PromptMessage], after: Sequence[PromptMessage]
-) -> list[ComparedMessage]:
-    """Compare messages one by one while their roles agree; the rest was removed or added whole."""
-    pairs = 0
-    while pairs < min(len(before), len(after)) and before[pairs].role == after[pairs].role:
-        pairs += 1
-    changed = [_changed(b, a) for b, a in zip(before[:pairs], after[:pairs], strict=True)]
-    removed = [_whole(one, "removed") for one in before[pairs:]]
-    return [*changed, *removed, *(_whole(one, "added") for one in after[pairs:])]
+def _whole(one: Said, change: Change) -> ComparedMessage:
+    lines = tuple(ComparedLine(change, line) for line in one[1].splitlines())
+    return ComparedMessage(one[0], change, lines)
 
 
-def _whole(one: PromptMessage, change: Change) -> ComparedMessage:
-    lines = tuple(ComparedLine(change, line) for line in one.text.splitlines())
-    return ComparedMessage(one.role, change, lines)
-
-
-def _changed(before: PromptMessage, after: PromptMessage) -> ComparedMessage:
-    old, new = before.text.splitlines(), after.text.splitlines()
+def _changed(before: Said, after: Said) -> ComparedMessage:
+    old, new = before[1].splitlines(), after[1].splitlines()
     if max(len(old), len(new)) > LINES_COMPARED_MAX:
-        return ComparedMessage(after.role, "changed", _whole(after, "added").lines)
+        return ComparedMessage(after[0], "changed", _whole(after, "added").lines)
     lines: list[ComparedLine] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -100,12 +246,7 @@ def _changed(before: PromptMessage, after: PromptMessage) -> ComparedMessage:
         else:
             lines += [ComparedLine("removed", line) for line in old[i1:i2]]
             lines += [ComparedLine("added", line) for line in new[j1:j2]]
-    return ComparedMessage(after.role, "changed", tuple(lines))
-
-
-AROUND = 2
-"""Lines that are shown before and after a change, unless all are."""
-_SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
+    return ComparedMessage(after[0], "changed", tuple(lines))
 
 
 def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
@@ -113,46 +254,34 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
 
     Of the first turn, which has none before it, all is shown.
     """
-    is_first = prompt.turn == 1
-    lines = [_head_line(prompt)]
+    is_first, is_next = prompt.turn == 1, prompt.turn == prompt.turns
+    head = f"Turn {prompt.turn} of {prompt.turns}{' (the next call)' if is_next else ''}"
+    lines: list[Line] = [[(head, "bold"), (f", about {thousands(prompt.tokens)} tokens", "dim")]]
     lines += [[(f"-- {clean(prompt.note)}", "yellow")]] if prompt.note else []
     for message in prompt.messages:
-        lines.append(_message_head(message, is_first=is_first))
+        size = counted(len(message.lines), "line")
+        change = size if is_first else f"{message.change}, {size}"
+        lines.append([(f"== {clean(message.role)}", "bold"), (f" ({change})", "dim")])
         lines += _body(message, whole=whole or is_first, marked=not is_first)
-    return [*lines, *size_lines(prompt.sizes), *left_out_lines(prompt.left_out)]
+    return [*lines, *size_lines(prompt.sizes, prompt.left_out)]
 
 
-def size_lines(sizes: Sequence[tuple[str, int, int]]) -> list[Line]:
-    """Return the size of each part of a prompt: its name, estimated tokens, characters."""
+def size_lines(sizes: Sequence[tuple[str, int, int]], left_out: Sequence[str]) -> list[Line]:
+    """Return the size of each part of a prompt, its name, estimated tokens and characters, and what it leaves out."""
     rows = [
         [(f"   {name}", ""), (f"{tokens} tokens", ""), (f"{chars} characters", "dim")]
         for name, tokens, chars in sizes
     ]
-    return [[("-- size (tokens are estimated)", "bold")], *columns(rows)]
-
-
-def left_out_lines(left_out: Sequence[str]) -> list[Line]:
-    """Return what a prompt leaves out, [] for nothing."""
-    head: list[Line] = [[("-- left out", "bold")]] if left_out else []
-    return [*head, *([(f"   {clean(line)}", "")] for line in left_out)]
-
-
-def _head_line(prompt: InspectedPrompt) -> Line:
-    is_next = " (the next call)" if prompt.turn == prompt.turns else ""
-    size = f", about {thousands(prompt.tokens)} tokens"
-    return [(f"Turn {prompt.turn} of {prompt.turns}{is_next}", "bold"), (size, "dim")]
-
-
-def _message_head(message: ComparedMessage, *, is_first: bool) -> Line:
-    size = counted(len(message.lines), "line")
-    change = size if is_first else f"{message.change}, {size}"
-    return [(f"== {clean(message.role)}", "bold"), (f" ({change})", "dim")]
+    head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
+    left: list[Line] = [[("-- left out", "bold")]] if left_out else []
+    return [*head, *columns(rows), *left, *([(f"   {clean(line)}", "")] for line in left_out)]
 
 
 def _body(message: ComparedMessage, *, whole: bool, marked: bool) -> Iterator[Line]:
-    hidden = 0
-    for at, line in enumerate(message.lines):
-        if not whole and not _is_near_change(message.lines, at):
+    hidden, shown = 0, message.lines
+    for at, line in enumerate(shown):
+        near = shown[max(0, at - AROUND) : at + AROUND + 1]
+        if not whole and all(one.change == "same" for one in near):
             hidden += 1
             continue
         yield from _hidden_line(hidden)
@@ -162,10 +291,6 @@ def _body(message: ComparedMessage, *, whole: bool, marked: bool) -> Iterator[Li
         yield [(f"{sign}{text}" if text else sign.rstrip(), style)]
     if message.change != "same":
         yield from _hidden_line(hidden)
-
-
-def _is_near_change(lines: Sequence[ComparedLine], at: int) -> bool:
-    return any(one.change != "same" for one in lines[max(0, at - AROUND) : at + AROUND + 1])
 
 
 def _hidden_line(count: int) -> list[Line]:

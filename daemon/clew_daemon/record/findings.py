@@ -19,14 +19,14 @@ _ENDS = frozenset({"attempt_ended", "subtask_failed", "escalated"})
 
 def findings(
     ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
-) -> pages.Page:
+) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops as `pages.loops` does, with the fields of `intervened` and what came of it."""
     found, more = pages.loops(ledger, goal, limit, before)
     known = cache(lambda of: {one.seq: one for one in load_state(ledger, of).findings})
-    return [one | _told(ledger, one, known(one["goal"])) for one in found], more
+    return [{**one, **_told(ledger, one, known(one["goal"]))} for one in found], more
 
 
-def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, Any]:
+def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, object]:
     """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
     loop = pages.event_at(ledger, entry["goal"], entry["seq"])
     of = getattr(loop, "of", 0) or entry["seq"] - 1

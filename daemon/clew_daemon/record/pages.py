@@ -17,9 +17,7 @@ from clew_shared.record.fold.actions import DAEMON_DIED
 from clew_shared.record.model import Action
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
-from clew_shared.views.publish import HistoryFold, action_view, history_view, loop_view
-
-Page = tuple[list[dict[str, Any]], bool]
+from clew_shared.views import publish as views
 
 
 def actions(
@@ -29,7 +27,7 @@ def actions(
     before: int | None = None,
     *,
     outputs: bool = True,
-) -> Page:
+) -> tuple[list[views.ActionView], bool]:
     """Return a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones.
 
     One that was not the first run of the same step has its `run`, too. `limit` None means all. With `before`, the
@@ -39,16 +37,16 @@ def actions(
     until = end.seq if end else before or SEQ_MAX
     last: deque[tuple[Action, int]] = deque(maxlen=limit)
     count = 0
-    for action, of in catch_up(HistoryFold(), ledger, goal):
+    for action, of in catch_up(views.HistoryFold(), ledger, goal):
         if of >= until:
             break
         last.append((action, of))
         count += 1
-    lines = [
-        history_view(action, output_text(ledger, of) if outputs else "")
-        | ({"run": action.run} if action.run > 1 else {})
-        for action, of in last
-    ]
+    lines = []
+    for action, of in last:
+        lines.append(views.history_view(action, output_text(ledger, of) if outputs else ""))
+        if action.run > 1:
+            lines[-1]["run"] = action.run
     return lines, count > len(lines)
 
 
@@ -59,7 +57,7 @@ def whole_action(ledger: ReadableEvents, goal: str, seq: int) -> dict[str, Any] 
     with the whole output as recorded, and `signature`, `rationale`, `verdict` (`allowed` or `blocked`), `reason`,
     `message`, `exit_code`, `ended_at`. Of an action that still runs, `result`, `ended_at` and `output` are null.
     """
-    fold = HistoryFold()
+    fold = views.HistoryFold()
     ended = ((a, of) for a, of in catch_up(fold, ledger, goal) if seq in (a.seq, of))
     action, of = next(ended, (None, 0))
     action = action or fold.flying.get(seq)
@@ -70,7 +68,7 @@ def whole_action(ledger: ReadableEvents, goal: str, seq: int) -> dict[str, Any] 
     refused = began if isinstance(began, ev.ActionBlocked) else None
     cut_off = end if isinstance(end, ev.ActionInterrupted) else None
     unknown = not end or (cut_off and cut_off.reason == DAEMON_DIED)
-    return action_view(action) | {
+    return views.action_view(action) | {
         "signature": began.signature,
         "rationale": getattr(began, "rationale", ""),
         "run": action.run,
@@ -85,8 +83,8 @@ def whole_action(ledger: ReadableEvents, goal: str, seq: int) -> dict[str, Any] 
     }
 
 
-class _LoopFold(EventFold[dict[str, Any]]):
-    """Finds the loops of a goal, each as in loops.json, with the number of its event."""
+class _LoopFold(EventFold[tuple[int, views.View]]):
+    """Finds the loops of a goal, each with the number of its event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,18 +95,20 @@ class _LoopFold(EventFold[dict[str, Any]]):
         self._at = (event.task_idx, event.subtask_idx)
 
     @takes(ev.LoopDetected)
-    def _looped(self, seq: int, event: ev.LoopDetected) -> dict[str, Any]:
-        return {"seq": seq, **loop_view(event, *self._at)}
+    def _looped(self, seq: int, event: ev.LoopDetected) -> tuple[int, views.View]:
+        return seq, views.loop_view(event, *self._at)
 
 
-def loops(ledger: Readable, goal: str | None, limit: int | None, before: int | None = None) -> Page:
+def loops(
+    ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
+) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
     goals = ledger.goals_with_loops() if goal is None else [goal]
-    every = [
-        {"goal": of, **one}
+    every: list[dict[str, Any]] = [
+        {"goal": of, "seq": seq, **one}
         for of in goals
-        for one in catch_up(_LoopFold(), ledger, of)
-        if before is None or one["seq"] < before
+        for seq, one in catch_up(_LoopFold(), ledger, of)
+        if before is None or seq < before
     ]
     every.sort(key=lambda one: int(one["seq"]))
     found = every if limit is None else every[max(0, len(every) - limit) :]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Protocol
 
 from clew_shared.ledger import EventRow, LedgerCorrupt
 from clew_shared.record import events as ev
@@ -16,7 +16,7 @@ from clew_shared.record.fold import apply, fold
 from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
 from clew_shared.record.visitor import EventFold, Found
-from clew_shared.views.publish import HistoryFold, history_view
+from clew_shared.views.publish import ActionView, HistoryFold, history_view
 
 SNAPSHOT_EVERY = 1_000
 """Events of a goal between two snapshots: the most that a start has to replay of one that has not ended."""
@@ -101,7 +101,7 @@ def catch_up(fold: EventFold[Found], ledger: ReadableEvents, goal: str) -> Itera
             yield found
 
 
-def history_lines(ledger: ReadableEvents, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+def history_lines(ledger: ReadableEvents, goal: str, fold: HistoryFold) -> Iterator[ActionView]:
     """Yield the lines of history.jsonl that follow the fold's last event, oldest first."""
     for action, of in catch_up(fold, ledger, goal):
         yield history_view(action, output_text(ledger, of))

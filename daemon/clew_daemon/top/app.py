@@ -12,8 +12,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from clew_daemon.reading import client
-from clew_daemon.reading.client import GoalCommand, send
+from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
+from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import (
     Following,
@@ -163,13 +163,13 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
-            self._confirm(client.change(verb, goal))
+            self._confirm(CHANGES[verb](goal))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
             hint = "Your message to the agent; Enter sends it, Esc does not"
             dialog = AskDialog(f"clew feedback {goal}", hint)
-            self._ask(dialog, partial(client.feedback, goal))
+            self._ask(dialog, partial(FeedbackRequest, goal))
 
     def action_unblock(self) -> None:
         goal = self._goal
@@ -177,24 +177,25 @@ class TopApp(App[None]):
             self.notify("this goal has no refused action", markup=False)
             return
         dialog = AskDialog(f"clew unblock {goal['id']}", choices=goal["blocked_actions"])
-        self._ask(dialog, partial(client.unblock, goal["id"]))
+        self._ask(dialog, partial(UnblockRequest, goal["id"]))
 
-    def _ask(self, dialog: AskDialog, meant: Callable[[str], GoalCommand]) -> None:
+    def _ask(self, dialog: AskDialog, meant: Callable[[str], ControlRequest]) -> None:
         self.push_screen(dialog, lambda said: self._confirm(meant(said)) if said else None)
 
-    def _confirm(self, what: GoalCommand) -> None:
+    def _confirm(self, what: ControlRequest) -> None:
         def perform(confirmed: bool | None) -> None:
             if confirmed:
                 self.run_worker(self._send(what))
 
-        self.push_screen(ConfirmDialog(what.command), perform)
+        self.push_screen(ConfirmDialog(command_of(what)), perform)
 
-    async def _send(self, what: GoalCommand) -> None:
+    async def _send(self, what: ControlRequest) -> None:
+        command = command_of(what)
         try:
-            answer = await asyncio.to_thread(send, self._instance.socket, what.request)
+            answer = await asyncio.to_thread(send, self._instance.socket, what)
         except CliError as error:
-            self.notify(clean(error.message), title=what.command, severity="error", markup=False)
+            self.notify(clean(error.message), title=command, severity="error", markup=False)
         else:
             said = clean(str(answer.get("said") or answer["status"]))
-            self.notify(said, title=clean(what.command), markup=False)
+            self.notify(said, title=clean(command), markup=False)
         self._is_due = True

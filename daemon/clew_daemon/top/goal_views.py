@@ -14,8 +14,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
-from clew_daemon.reading.prompt_preview import inspected
-from clew_daemon.reading.prompt_text import InspectedPrompt, turn_lines
+from clew_daemon.reading.prompt_text import InspectedPrompt, inspected, turn_lines
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.screens import GoalViewScreen
 from clew_daemon.top.tables import TextPage

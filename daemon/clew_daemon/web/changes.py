@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clew_daemon.reading import client
+from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
 from clew_daemon.reading import submission as inbox
-from clew_daemon.reading.client import GoalCommand, send
+from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import last_seq
@@ -49,21 +49,21 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the request"
         raise CliError(f"{where}: {first['msg']}") from None
-    answer: dict[str, Any] = send(instance.socket, wanted.request)
+    answer: dict[str, Any] = send(instance.socket, wanted)
     said = answer.get("said") or answer["status"]
-    return {"goal": answer["id"], "said": said, "command": wanted.command}
+    return {"goal": answer["id"], "said": said, "command": command_of(wanted)}
 
 
-def _wanted(what: str, body: GoalBody) -> GoalCommand:
+def _wanted(what: str, body: GoalBody) -> ControlRequest:
     match what:
         case "cancel" if body.confirm.strip() != body.goal:
             raise CliError(f"to cancel this goal, type its id: {body.goal}")
         case "pause" | "continue" | "cancel":
-            return client.change(what, body.goal)
+            return CHANGES[what](body.goal)
         case "feedback" if body.text:
-            return client.feedback(body.goal, body.text)
+            return FeedbackRequest(body.goal, body.text)
         case "unblock" if body.signature:
-            return client.unblock(body.goal, body.signature)
+            return UnblockRequest(body.goal, body.signature)
     raise CliError(f"there is no change {what!r}, or something is missing in it")
 
 

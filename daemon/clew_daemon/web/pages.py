@@ -20,7 +20,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import in_view
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LogTail, entries_of
-from clew_daemon.reading.prompt_preview import inspected
+from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.reading.timelines import Timelines

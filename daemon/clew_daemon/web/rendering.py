@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from clew_daemon.publish.standing import standing
 from clew_daemon.reading import actions
-from clew_daemon.reading.client import changes_of
+from clew_daemon.reading.client import changes_of, command_of
 from clew_daemon.reading.goal_list import doing, now_text
 from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
@@ -45,7 +45,7 @@ def environment() -> Environment:
     made.filters |= {"standing": standing, "doing": doing, "now": now}
     made.filters |= {"ending": words.ending, "loop": words.loop, "text": shown_action}
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
-    made.filters |= {"changes_of": changes_of, "json": json.dumps}
+    made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
     made.globals |= {"counted": counted}
     return made
 

@@ -12,15 +12,17 @@ import json
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clew_shared.files.removal import remove_tree
 from clew_shared.record.identity import of_descriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from clew_shared.record.identity import Identity
+
+    Json = Mapping[str, object]
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
@@ -40,9 +42,7 @@ class ContextDir:
         self._known = known
         self._history_bytes = -1  # the size that history.jsonl must have; -1: not written yet
 
-    def rebuild(
-        self, state: dict[str, Any], lines: Iterable[dict[str, Any]], loops: list[Any]
-    ) -> None:
+    def rebuild(self, state: Json, lines: Iterable[Json], loops: Sequence[Json]) -> None:
         """Rewrite all three files from the ledger; `loops` may be filled while `lines` are drawn."""
         with context_folder(self._workspace, self._known) as folder:
             exclude_from_git(folder)
@@ -51,7 +51,7 @@ class ContextDir:
             replace_file(folder, STATE, [json_line(state)])
 
     def update(
-        self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
+        self, state: Json | None, lines: Sequence[Json], loops: Sequence[Json] | None
     ) -> bool:
         """Append to the history and replace the other files; False means that `rebuild` is needed."""
         with context_folder(self._workspace, self._known) as folder:
@@ -63,7 +63,7 @@ class ContextDir:
                 replace_file(folder, STATE, [json_line(state)])
         return True
 
-    def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
+    def _append(self, folder: int, lines: Sequence[Json]) -> bool:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             fd = os.open(HISTORY, flags, dir_fd=folder)
@@ -142,9 +142,7 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def json_line(value: Any) -> bytes:
+def json_line(value: object) -> bytes:
     """Return a value as one line of JSON."""
-    return (
-        json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        + b"\n"
-    )
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"

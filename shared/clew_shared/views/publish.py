@@ -5,20 +5,19 @@ Pure functions of state and events; they are written to disk and sockets elsewhe
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold.actions import action_of, ran_s
-from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
+from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, Subtask
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
-from clew_shared.views.needs import answer, needs_person
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +32,8 @@ LOOPS_KEPT = 1_000
 """Entries of loops.json, the last ones; all of them are in the ledger."""
 
 VERSION = 1
+View = dict[str, object]
+"""What is shown of something, as JSON; clew reads none of it back."""
 
 Began = ev.ActionAllowed | ev.ActionBlocked
 EndedAction = tuple[Action, int]
@@ -43,33 +44,33 @@ def state_view(state: State) -> dict[str, Any]:
 
     `last_probe_state` has what still holds: of a probe from before the last change nothing is known.
     """
+    probes = state.last_probe_state.items()
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
         "goal": goal_view(state.goal),
-        "current_task_idx": state.current_task_idx,
-        "current_subtask_idx": state.current_subtask_idx,
-        "loop_counts": _last(state.loop_counts),
+        **_same(state, "current_task_idx", "current_subtask_idx"),
+        "loop_counts": dict(list(state.loop_counts.items())[-SHOWN:]),
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "last_probe_state": {
-            name: passed
-            for name, passed in state.last_probe_state.items()
-            if state.still_holds(state.probe_seen(name))
+            name: passed for name, passed in probes if state.still_holds(state.probe_seen(name))
         },
-        "iteration": state.iteration,
-        "epoch": state.epoch,
-        "restarts": state.restarts,
+        **_same(state, "iteration", "epoch", "restarts"),
         "attempt": state.attempt.number,
         "seq": state.seq,
     }
 
 
-def snapshots_view(known: SnapshotState) -> dict[str, Any]:
+def _same(of: object, *names: str) -> View:
+    """Return attributes by their own names."""
+    return {name: getattr(of, name) for name in names}
+
+
+def snapshots_view(known: SnapshotState) -> View:
     """Return what a goal's workspace differs in from its first snapshot, and why there is none where that is so.
 
     `undo` is "under way", "done", or null.
     """
-    undo = "under way" if known.undoing else "done" if known.undone else None
     return {
         "taken": known.taken,
         "files_changed": known.changed.files,
@@ -77,42 +78,60 @@ def snapshots_view(known: SnapshotState) -> dict[str, Any]:
         "lines_removed": known.changed.removed,
         "left_out": known.left_out,
         "missing": known.missing or None,
-        "undo": undo,
+        "undo": "under way" if known.undoing else "done" if known.undone else None,
     }
 
 
-def _last(counts: dict[str, int]) -> dict[str, int]:
-    return dict(islice(counts.items(), max(0, len(counts) - SHOWN), None))
-
-
-def goal_view(goal: Goal) -> dict[str, Any]:
+def goal_view(goal: Goal) -> View:
     """Return the tree as JSON values."""
+    tasks = [
+        {
+            "description": task.description,
+            "status": str(task.status),
+            "subtasks": [_subtask_view(one) for one in task.subtasks],
+        }
+        for task in goal.tasks
+    ]
+    return {"description": goal.description, "status": str(goal.status), "tasks": tasks}
+
+
+def _subtask_view(one: Subtask) -> View:
     return {
-        "description": goal.description,
-        "status": str(goal.status),
-        "tasks": [
-            {
-                "description": task.description,
-                "status": str(task.status),
-                "subtasks": [
-                    {
-                        "description": s.description,
-                        "status": str(s.status),
-                        "attempts": s.attempts,
-                        "last_failure": s.last_failure or None,
-                        "actions_total": s.actions_total,
-                        "actions": [action_view(a) for a in s.actions],
-                    }
-                    for s in task.subtasks
-                ],
-            }
-            for task in goal.tasks
-        ],
+        "description": one.description,
+        "status": str(one.status),
+        "attempts": one.attempts,
+        "last_failure": one.last_failure or None,
+        "actions_total": one.actions_total,
+        "actions": [action_view(action) for action in one.actions],
     }
 
 
-def action_view(action: Action) -> dict[str, Any]:
+class ActionView(TypedDict):
+    """An action as JSON; in a line of history.jsonl with up to 1,000 characters of its `output`.
+
+    `run` is there where it was not the first of the same step.
+    """
+
+    seq: int
+    timestamp: str
+    name: str
+    args: dict[str, Any]
+    result: str
+    duration_s: float
+    changed: bool | None
+    paths: list[str]
+    judges: list[str]
+    task_idx: int
+    subtask_idx: int
+    epoch: int
+    attempt: int
+    output: NotRequired[str]
+    run: NotRequired[int]
+
+
+def action_view(action: Action) -> ActionView:
     """Return an action with the fields of history.jsonl except its output."""
+    paths = plain_paths(action.paths)
     return {
         "seq": action.seq,
         "timestamp": action.timestamp,
@@ -121,7 +140,7 @@ def action_view(action: Action) -> dict[str, Any]:
         "result": str(action.result),
         "duration_s": action.duration_s,
         "changed": action.changed,
-        "paths": (paths := plain_paths(action.paths)),
+        "paths": paths,
         "judges": [path for path in paths if is_judge(path, Patterns(action.judges))],
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
@@ -141,12 +160,12 @@ def path_view(name: str) -> dict[str, str]:
     return {"path": redact(path), **({"quoted": redact(name)} if name != path else {})}
 
 
-def history_view(action: Action, output: str | None) -> dict[str, Any]:
+def history_view(action: Action, output: str | None) -> ActionView:
     """Return a line of history.jsonl: the action and up to 1,000 characters of its output."""
     return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
 
 
-def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[str, Any]:
+def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> View:
     """Return an entry of loops.json."""
     return {
         "timestamp": iso(event.at),
@@ -160,9 +179,22 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[s
     }
 
 
-def status_view(
-    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> dict[str, Any]:
+def needs_person(state: State) -> bool:
+    """Return whether only a person can continue a goal: it is blocked, or waits without a time and nobody paused it."""
+    status, is_endless = state.goal.status, state.wait_until is None and not state.paused
+    return status == GoalStatus.BLOCKED or (status == GoalStatus.WAITING and is_endless)
+
+
+def answer(state: State) -> str:
+    """Return the command that answers a goal which needs a person."""
+    goal, asked = shlex.quote(state.goal_id), state.question
+    is_question = state.goal.status == GoalStatus.BLOCKED and state.stranger is None
+    by_words = "`clew feedback" in asked or "`clew " not in asked
+    said = is_question and by_words and not state.gone
+    return f'clew feedback {goal} "…"' if said else f"clew continue {goal}"
+
+
+def status_view(state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False) -> View:
     """Return a goal's entry of `clew status --json`.
 
     `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
@@ -177,12 +209,9 @@ def status_view(
         "progress": state.goal.progress(),
         "task": task.description if task else None,
         "subtask": subtask.description if subtask else None,
-        "epoch": state.epoch,
-        "pid": state.pid,
-        "restarts": state.restarts,
+        **_same(state, "epoch", "pid", "restarts"),
         "blocked_actions": state.blocked_actions[-SHOWN:],
-        "blocked_total": state.blocked_total,
-        "iteration": state.iteration,
+        **_same(state, "blocked_total", "iteration"),
         "reason": waits or state.reason or None,
         "updated_at": iso(state.updated_at),
         "name": state.spec.name or None,
@@ -205,64 +234,55 @@ def status_view(
     }
 
 
-def proof_view(state: State) -> dict[str, Any] | None:
+def proof_view(state: State) -> View | None:
     """Return the last proof of a goal, null where there was none (docs/proof.md)."""
     made = state.proof
     if made is None:
         return None
-    shown = {"label": made.label, "files": list(made.files), "why": made.why}
-    return {**shown, "accepted": made.accepted, "seconds": made.seconds}
+    files = list(made.files)
+    return {"label": made.label, "files": files, **_same(made, "why", "accepted", "seconds")}
 
 
-def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
+def _waiting(state: State, now: float, waits: str) -> View | None:
     """Return what a goal waits for, since when, and when it continues on its own; None if it does not wait."""
-    if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
-        return None
-    return {
-        "for": waits or state.reason or "a worker",
-        "since": iso(state.waiting_since or state.accepted_at),
-        "until": _until(state, now, waits),
-    }
-
-
-def _until(state: State, now: float, waits: str) -> str | None:
-    """Return when a goal continues on its own, None if it does not wait for a time."""
+    until = None
     if state.goal.status == GoalStatus.WAITING:
-        return iso(state.wait_until) if state.wait_until and not state.paused else None
-    not_before = state.spec.not_before
-    if not_before is None or not_before <= now:
+        until = iso(state.wait_until) if state.wait_until and not state.paused else None
+    elif state.goal.status != GoalStatus.QUEUED:
         return None
-    until = iso(not_before)
-    return until if waits in ("", f"waits until {until}") else None
+    elif (not_before := state.spec.not_before) and not_before > now:
+        moment = iso(not_before)
+        until = moment if waits in ("", f"waits until {moment}") else None
+    since = iso(state.waiting_since or state.accepted_at)
+    return {"for": waits or state.reason or "a worker", "since": since, "until": until}
 
 
-def goal_detail(
-    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> dict[str, Any]:
+def goal_detail(state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False) -> View:
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
     `subtask_details` are apart from the tree, whose shape is fixed.
     `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
     """
-    current = [
-        {
-            "seq": f.seq,
-            "name": f.action.name,
-            "signature": f.signature,
-            "text": action_text(f.action.name, f.action.args),
-        }
-        for f in state.in_flight.values()
+    tree = [
+        (t, s, one)
+        for t, task in enumerate(state.goal.tasks)
+        for s, one in enumerate(task.subtasks)
     ]
     return {
         **status_view(state, now, waits, stuck=stuck),
         "goal": goal_view(state.goal),
-        "current_task_idx": state.current_task_idx,
-        "current_subtask_idx": state.current_subtask_idx,
-        "in_flight": current,
+        **_same(state, "current_task_idx", "current_subtask_idx"),
+        "in_flight": [
+            {
+                "seq": one.seq,
+                "name": one.action.name,
+                "signature": one.signature,
+                "text": action_text(one.action.name, one.action.args),
+            }
+            for one in state.in_flight.values()
+        ],
         "summary": state.summary or None,
-        "checks": {
-            name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
-        },
+        "checks": {name: _same(one, "passed", "output") for name, one in state.checks.items()},
         "check_commands": dict(state.spec.checks),
         "checked_before": {name: asdict(one) for name, one in state.checked_before.items()},
         "suggested_checks": [
@@ -271,8 +291,7 @@ def goal_detail(
         ],
         "workspace": state.spec.workspace,
         "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
-        "actions_total": state.actions_total,
-        "loops_total": state.loops_total,
+        **_same(state, "actions_total", "loops_total"),
         "wait_until": iso(state.wait_until) if state.wait_until else None,
         "snapshots": snapshots_view(state.snapshots),
         "replan_required": state.replan_required or None,
@@ -288,19 +307,16 @@ def goal_detail(
                 "insights": list(subtask.insights),
                 "cost": cost_view(subtask.cost),
             }
-            for t, task in enumerate(state.goal.tasks)
-            for s, subtask in enumerate(task.subtasks)
+            for t, s, subtask in tree
         ],
     }
 
 
-def _fresh_start_view(one: FreshStart) -> dict[str, Any]:
+def _fresh_start_view(one: FreshStart) -> View:
     """Return the start of an attempt after the first; `reason` is why the one before it ended."""
     return {
         "attempt": one.number,
-        "task_idx": one.task_idx,
-        "subtask_idx": one.subtask_idx,
-        "epoch": one.epoch,
+        **_same(one, "task_idx", "subtask_idx", "epoch"),
         "started_at": iso(one.at),
         "reason": one.reason,
         "rung": one.rung or None,
@@ -310,16 +326,10 @@ def _fresh_start_view(one: FreshStart) -> dict[str, Any]:
     }
 
 
-def cost_view(cost: LlmCost) -> dict[str, float]:
+def cost_view(cost: LlmCost) -> View:
     """Return the cost of LLM calls: their number, tokens and seconds."""
-    return {
-        "calls": cost.calls,
-        "tokens": cost.tokens,
-        "tokens_in": cost.tokens_in,
-        "tokens_out": cost.tokens_out,
-        "tokens_cached": cost.tokens_cached,
-        "llm_s": round(cost.llm_s, 3),
-    }
+    counted = _same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached")
+    return {**counted, "llm_s": round(cost.llm_s, 3)}
 
 
 class HistoryFold(EventFold[EndedAction]):
@@ -332,7 +342,7 @@ class HistoryFold(EventFold[EndedAction]):
         super().__init__()
         self.flying: dict[int, Action] = {}
         self._at = (0, 0)
-        self.loops: list[dict[str, Any]] = []
+        self.loops: list[View] = []
         self._judges: tuple[str, ...] = ()
 
     @takes(ev.GoalAccepted)

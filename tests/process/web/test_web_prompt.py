@@ -5,7 +5,7 @@ import os
 from llm_server import Reply, ScriptedLlm, calls
 
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.prompt_preview import inspected
+from clew_daemon.reading.prompt_text import inspected
 
 SCRIPT = [calls(("run_cmd", {"cmd": f"seq {n} {n + 5}; echo {n} >> log"})) for n in range(3)]
 

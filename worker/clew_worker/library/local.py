@@ -35,7 +35,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.contextdir import FOLDER, ContextDir
-from clew_shared.views.publish import HistoryFold, history_view, state_view
+from clew_shared.views.publish import HistoryFold, View, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
@@ -91,7 +91,7 @@ class LocalGoal:
         return self._core.state
 
     @property
-    def loops_found(self) -> list[dict[str, Any]]:
+    def loops_found(self) -> list[View]:
         return self._published.loops
 
     # -- calls -------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class _Published:
         self._state_written = 0.0
 
     @property
-    def loops(self) -> list[dict[str, Any]]:
+    def loops(self) -> list[View]:
         """The entries of loops.json."""
         return self._history.loops if self._history else []
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, show
 from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean
+
+if TYPE_CHECKING:
+    from clew_daemon.reading.prompt_text import Preview
 
 
 @click.command()
@@ -28,8 +31,7 @@ from clew_daemon.reading.sanitize import clean
 @click.pass_obj
 def context(instance: Instance, goal: str, turn: int | None, as_json: bool) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.reading.prompt_preview import inspected, preview
-    from clew_daemon.reading.prompt_text import turn_lines
+    from clew_daemon.reading.prompt_text import inspected, preview, turn_lines
     from clew_shared.prompt.compact import compact_context
 
     name = goal_id(instance, goal)
@@ -42,18 +44,16 @@ def context(instance: Instance, goal: str, turn: int | None, as_json: bool) -> N
     prompt, known = preview(instance, name), instance.settings_for_display.context
     state = goal_state(instance, name)
     text = compact_context(state, known.max_chars, recent_actions=known.recent_actions)
-    value = {"goal": name, "context": text, "chars": len(text), **prompt}
+    value = {"goal": name, "context": text, "chars": len(text), **asdict(prompt)}
     show(value, _prompt_lines(prompt), as_json=as_json)
 
 
-def _prompt_lines(prompt: Mapping[str, Any]) -> Iterator[Line]:
-    from clew_daemon.reading.prompt_preview import message_text
-    from clew_daemon.reading.prompt_text import left_out_lines, size_lines
+def _prompt_lines(prompt: Preview) -> Iterator[Line]:
+    from clew_daemon.reading.prompt_text import size_lines
 
-    if prompt["note"]:
-        yield [(f"-- {clean(prompt['note'])}", "yellow")]
-    for message in prompt["messages"]:
-        yield [(f"== {message['role']}", "bold")]
-        yield [(clean(message_text(message), lines=True), "")]
-    sizes = [(name, size["tokens"], size["chars"]) for name, size in prompt["sizes"].items()]
-    yield from [*size_lines(sizes), *left_out_lines(prompt["left_out"])]
+    if prompt.note:
+        yield [(f"-- {clean(prompt.note)}", "yellow")]
+    for role, text in prompt.said:
+        yield [(f"== {role}", "bold")]
+        yield [(clean(text, lines=True), "")]
+    yield from size_lines(prompt.rows, prompt.left_out)

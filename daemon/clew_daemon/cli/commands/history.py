@@ -82,7 +82,7 @@ def _none_yet(instance: Instance, goal: str, what: str) -> Line:
 
 def _iterations(
     instance: Instance, goal: str, limit: int | None, before: int | None
-) -> tuple[list[Action], bool]:
+) -> tuple[Sequence[Action], bool]:
     from clew_daemon.record.iterations import IterationFold
     from clew_daemon.record.store import catch_up
 
