@@ -194,7 +194,9 @@ def answer(state: State) -> str:
     return f'clew feedback {goal} "…"' if said else f"clew continue {goal}"
 
 
-def status_view(state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False) -> View:
+def status_view(
+    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
+) -> dict[str, Any]:
     """Return a goal's entry of `clew status --json`.
 
     `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
@@ -257,7 +259,9 @@ def _waiting(state: State, now: float, waits: str) -> View | None:
     return {"for": waits or state.reason or "a worker", "since": since, "until": until}
 
 
-def goal_detail(state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False) -> View:
+def goal_detail(
+    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
+) -> dict[str, Any]:
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
     `subtask_details` are apart from the tree, whose shape is fixed.
