@@ -9,7 +9,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
@@ -21,17 +21,16 @@ CHUNK_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 8 * 86_400.0
 """Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
+RETRY_AFTER_MAX_S = 30 * 86_400.0
+"""The longest wait that an agent may ask for."""
+
 RECORD_CHARS = 1_000
 ENDED = ("stopped", "budget")
 """The reasons of a refusal after which nothing more is accepted."""
 
 _GOODBYE_S = 1.0
 
-Notice = Callable[[dict[str, Any]], None]
-
-
-RETRY_AFTER_MAX_S = 30 * 86_400.0
-"""The longest wait that an agent may ask for."""
+Notice = Callable[[Mapping[str, Any]], None]
 
 
 class RpcError(Exception):
@@ -129,9 +128,8 @@ class AgentClient:
 
     async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
         """End the current subtask, or this attempt at it; returns the level to which it was escalated."""
-        answer = await self.call(
-            "complete_subtask", success=success, failure=failure, summary=summary
-        )
+        said = {"failure": failure, "summary": summary}
+        answer = await self.call("complete_subtask", success=success, **said)
         return StateAnswer.model_validate(answer).escalated_to
 
     async def advance(self) -> bool:
@@ -144,14 +142,13 @@ class AgentClient:
         answer = await self.call("finish", success=success, summary=summary, **why)
         return Finished.model_validate(answer)
 
-    async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
+    async def reflect(self, usage: Mapping[str, float], record: Mapping[str, object]) -> Any:
         """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
-        try:
+        with contextlib.suppress(RpcError, ValueError):
             return await self.call("reflect", usage=usage, **record)
-        except (RpcError, ValueError):
-            with contextlib.suppress(RpcError):
-                kept = {key: record[key] for key in ("unfinished",) if key in record}
-                return await self.call("reflect", usage=usage, **kept)
+        with contextlib.suppress(RpcError):
+            kept = {key: record[key] for key in ("unfinished",) if key in record}
+            return await self.call("reflect", usage=usage, **kept)
         return None
 
     # ---- transport
@@ -186,14 +183,12 @@ class AgentClient:
         except OSError as error:
             raise Disconnected(f"{method}: {error}") from error
 
-    async def _send(self, method: str, params: dict[str, Any], **ids: int) -> None:
+    async def _send(self, method: str, params: Mapping[str, object], **ids: int) -> None:
         """Send a request, or a notification where it has no id; ValueError if it is too long to be sent."""
         line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
         if len(line) > protocol.LINE_BYTES_MAX:
-            raise ValueError(
-                f"{method}: a message of {len(line)} bytes; at most "
-                f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
-            )
+            most = f"at most {protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
+            raise ValueError(f"{method}: a message of {len(line)} bytes; {most}")
         self._writer.write(line)
         await self._writer.drain()
 
@@ -224,6 +219,18 @@ class AgentClient:
                     answer.set_exception(Disconnected("the daemon closed the connection"))
 
 
+class CallRecord(TypedDict):
+    """A call's entry of the iteration record."""
+
+    tool: str
+    params: Mapping[str, object]
+    raw_output: str
+    outcome: str
+    execution_time: float
+    cost: dict[str, float]
+    tool_selection_rationale: str
+
+
 def call_record(
     tool: str,
     args: Mapping[str, Any],
@@ -231,7 +238,7 @@ def call_record(
     *,
     message: str = "",
     rationale: str = "",
-) -> dict[str, Any]:
+) -> CallRecord:
     """Return a call's entry of the iteration record (docs/protocol.md); `message` says why it has no outcome."""
     duration_s = outcome.duration_s if outcome else 0.0
     known = outcome is not None and outcome.result in ("success", "failure", "timeout")

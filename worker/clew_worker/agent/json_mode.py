@@ -16,12 +16,10 @@ from typing import Any
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.prompt.view import REFLECT
 from clew_shared.text.shorten import in_one_line
-from clew_shared.tools import BY_NAME, Tool
+from clew_shared.tools import BY_NAME, Schema, Tool
 
-SCANNED_CHARS = 200_000
-STARTS_TRIED = 200
-PARTS_MAX = 20
-FIELD_CHARS = 600
+SCANNED_CHARS, STARTS_TRIED = 200_000, 200
+PARTS_MAX, FIELD_CHARS = 20, 600
 
 _OTHER_NAMES = {
     "path": ("file_path", "filepath", "file", "filename", "file_name", "name"),
@@ -71,9 +69,7 @@ class ModelAnswer:
 RUNGS = 4
 
 
-def response_format(
-    tools: Sequence[Tool], rung: int, *, reflects: bool = False
-) -> dict[str, Any] | None:
+def response_format(tools: Sequence[Tool], rung: int, *, reflects: bool = False) -> Schema | None:
     """Return the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
 
     A server that supports a rung enforces it on the model; one that refuses it is asked for the next. With
@@ -82,7 +78,7 @@ def response_format(
     reflect = {**REFLECT.parameters, "additionalProperties": False}
     optional = {"reflect": reflect} if reflects else {}
     if rung == 0:
-        schema: dict[str, Any] = {"anyOf": [_call_schema(tool, optional) for tool in tools]}
+        schema: Schema = {"anyOf": [_call_schema(tool, optional) for tool in tools]}
     elif rung == 1:
         names = {"type": "string", "enum": [tool.name for tool in tools]}
         schema = _object({"tool": names, "args": {"type": "object"}}, optional)
@@ -91,7 +87,7 @@ def response_format(
     return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
 
 
-def _object(properties: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any]:
+def _object(properties: Schema, optional: Schema) -> Schema:
     return {
         "type": "object",
         "properties": properties | optional,
@@ -100,7 +96,7 @@ def _object(properties: dict[str, Any], optional: dict[str, Any]) -> dict[str, A
     }
 
 
-def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
+def _call_schema(tool: Tool, optional: Schema) -> Schema:
     properties = {**tool.parameters.get("properties", {})}
     if "content" in properties:  # JSON in a JSON string, all quotes escaped, is beyond small models
         properties["content"] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
@@ -139,14 +135,11 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         start = text.find("{", at)
         if start < 0:
             return
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            at = start + 1
-            continue
-        if isinstance(value, dict):
-            yield start, end, value
-        at = end
+        at = start + 1
+        with contextlib.suppress(ValueError, RecursionError):
+            value, at = _DECODER.raw_decode(text, start)
+            if isinstance(value, dict):
+                yield start, at, value
 
 
 def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:

@@ -8,7 +8,7 @@ calls, then JSON by a schema, then any JSON, then plain text; what a server refu
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
@@ -17,26 +17,18 @@ from clew_shared.text.redact import hide
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import Tool
 from clew_shared.wire.answers import Noted
+from clew_shared.wire.protocol import Usage
 from clew_worker.agent import json_mode
+from clew_worker.agent import llm_client as llm
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
-from clew_worker.agent.llm_client import (
-    CALLS_MAX,
-    CallUsage,
-    Completion,
-    LlmClient,
-    Misconfigured,
-    Overflow,
-    Unsupported,
-)
+from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.work import AgentFinished, Turn, Work
 
 NAME = "llm/1"
-IDLE_TURNS_MAX = 6
+IDLE_TURNS_MAX, REPLAN_TURNS_MAX, TIGHTNESS_MAX = 6, 4, 4
 LAST_REPORT_S = 5.0
-REPLAN_TURNS_MAX = 4
-TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
 AFTER_REPETITION_TEMPERATURE = 0.7
 _THOUGHT_CHARS = 20_000
@@ -127,7 +119,7 @@ class LlmAgent:
             self._memory.warn(noted.intervention.message)
         return noted
 
-    async def _reflect(self, usage: CallUsage, hindsight: Hindsight) -> None:
+    async def _reflect(self, usage: Usage, hindsight: Hindsight) -> None:
         records = self._work.turn.records
         tokens = (usage.input + usage.output) // max(len(records), 1)
         record: dict[str, Any] = {
@@ -139,7 +131,7 @@ class LlmAgent:
         }
         if assessed := [part["assessment"] for part in hindsight if "assessment" in part]:
             record["progress_assessment"] = assessed[-1]
-        answer = await self._daemon.reflect(asdict(usage), record)
+        answer = await self._daemon.reflect(usage.model_dump(), record)
         self._memory.left = self._show(answer).turns_left
         self._memory.iteration += 1
 
@@ -174,14 +166,13 @@ class LlmAgent:
                     # after a repetition the likeliest answer is not wanted
                     temperature_min=AFTER_REPETITION_TEMPERATURE if repeats else 0.0,
                 )
-            except Overflow as fault:
+            except llm.Overflow as fault:
                 self._memory.form.tightness += 1  # folds harder
                 if self._memory.form.tightness > TIGHTNESS_MAX:
-                    raise Misconfigured(
-                        f"the prompt is too long for the model, however much is folded: {fault}. "
-                        "Give the model a larger context, or set `[context] max_tokens` lower"
-                    ) from None
-            except Unsupported as fault:
+                    why = f"the prompt is too long for the model, however much is folded: {fault}"
+                    hint = "Give the model a larger context, or set `[context] max_tokens` lower"
+                    raise Misconfigured(f"{why}. {hint}") from None
+            except llm.Unsupported as fault:
                 self._step_down(fault)
             else:
                 self._memory.form.calibrate(layout.chars, completion.usage.input)
@@ -214,14 +205,15 @@ class LlmAgent:
         self._memory.form.answered(completion, answer, auto=self._auto)
         return _without_reflect(answer)
 
-    def _step_down(self, fault: Unsupported) -> None:
+    def _step_down(self, fault: llm.Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
-        if self._memory.form.mode == "json" and self._memory.form.rung < json_mode.RUNGS - 1:
-            self._memory.form.rung += 1
-        elif self._memory.form.mode == "tools" and self._auto:
-            self._memory.form.ask_for_json()
+        form = self._memory.form
+        if form.mode == "json" and form.rung < json_mode.RUNGS - 1:
+            form.rung += 1
+        elif form.mode == "tools" and self._auto:
+            form.ask_for_json()
         else:
-            hint = ' Try `mode = "json"`.' if self._memory.form.mode == "tools" else ""
+            hint = ' Try `mode = "json"`.' if form.mode == "tools" else ""
             raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
 
     @asynccontextmanager
@@ -247,4 +239,6 @@ def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
         args = dict(call.args)
         parts += json_mode.parts_of(args.pop(REFLECT.name, None))
         calls.append(replace(call, args=args))
-    return ModelAnswer(tuple(calls[:CALLS_MAX]), answer.text, tuple(parts[: json_mode.PARTS_MAX]))
+    return ModelAnswer(
+        tuple(calls[: llm.CALLS_MAX]), answer.text, tuple(parts[: json_mode.PARTS_MAX])
+    )

@@ -14,26 +14,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import httpx2
 
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
+from clew_shared.wire.protocol import Usage
 from clew_worker.agent.client import RETRY_AFTER_MAX_S, CannotContinue
 
 TRIES = 4
-PAUSE_FIRST_S = 0.5
-PAUSE_IN_PLACE_MAX_S = 5.0
+PAUSE_FIRST_S, PAUSE_IN_PLACE_MAX_S = 0.5, 5.0
 RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 """A longer wait is left to the daemon: the goal is shown as waiting, and its worker ends."""
 
 CONNECT_TIMEOUT_S = 5.0
-ANSWER_BYTES_MAX = 8 << 20
-ERROR_BYTES_MAX = 64 << 10
-TEXT_CHARS_MAX = 200_000
-CALLS_MAX = 20
+ANSWER_BYTES_MAX, ERROR_BYTES_MAX = 8 << 20, 64 << 10
+TEXT_CHARS_MAX, CALLS_MAX = 200_000, 20
 _OPTIONAL = ("temperature", "max_tokens")
 _ERROR_CHARS = 500
 _OVERFLOW = re.compile(
@@ -71,10 +69,8 @@ class Temporary(LlmError):
 
     kind = "temporary"
 
-    def __init__(
-        self, reason: str, retry_after_s: float | None = None, *, in_place: bool = True
-    ) -> None:
-        super().__init__(reason, retry_after_s)
+    def __init__(self, reason: str, after_s: float | None = None, *, in_place: bool = True) -> None:
+        super().__init__(reason, after_s)
         self.in_place = in_place
 
 
@@ -90,22 +86,11 @@ class Unsupported(LlmError):
     """The server refused the request as it was (400, 422): tools or a response format, perhaps."""
 
 
-@dataclass(frozen=True)
-class CallUsage:
-    """The cost of a call: tokens as the server counted them, seconds on the clock."""
-
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class NativeCall:
+class NativeCall(NamedTuple):
     """A tool call of the answer; `arguments` is the text that the model wrote."""
 
     name: str
-    arguments: Any
+    arguments: object
 
 
 @dataclass(frozen=True)
@@ -118,7 +103,7 @@ class Completion:
     text: str = ""
     calls: tuple[NativeCall, ...] = ()
     finish_reason: str = ""
-    usage: CallUsage = field(default_factory=CallUsage)
+    usage: Usage = field(default_factory=Usage)
     served: str = ""
 
 
@@ -168,21 +153,16 @@ class LlmClient:
         agent = self._agent
         for name in ("model", "base_url"):
             if not getattr(agent, name):
-                raise Misconfigured(
-                    f"no `{name}` is set for this agent; set it in its [agents.NAME] table"
-                )
+                unset = f"no `{name}` is set for this agent"
+                raise Misconfigured(f"{unset}; set it in its [agents.NAME] table")
         warmth = None if agent.temperature is None else max(agent.temperature, temperature_min)
-        optional = {"temperature": warmth, "max_tokens": max_tokens}
-        body = {
-            "model": agent.model,
-            "messages": messages,
-            **{k: v for k, v in optional.items() if v is not None and k not in self._unwanted},
-            **({"tools": tools} if tools else {}),
-            **({"response_format": response_format} if response_format else {}),
-        }
-        return await self._persistently(body)
+        optional: dict[str, object] = {"temperature": warmth, "max_tokens": max_tokens}
+        optional = {k: v for k, v in optional.items() if v is not None and k not in self._unwanted}
+        optional |= {"tools": tools} if tools else {}
+        optional |= {"response_format": response_format} if response_format else {}
+        return await self._persistently({"model": agent.model, "messages": messages, **optional})
 
-    async def _persistently(self, body: dict[str, Any]) -> Completion:
+    async def _persistently(self, body: dict[str, object]) -> Completion:
         pause_s = PAUSE_FIRST_S
         for tries_left in range(TRIES - 1, -1, -1):
             try:
@@ -202,7 +182,7 @@ class LlmClient:
             pause_s *= 3
         raise AssertionError  # the last try has returned or raised
 
-    def _drop_optional(self, body: dict[str, Any], refusal: str) -> bool:
+    def _drop_optional(self, body: dict[str, object], refusal: str) -> bool:
         """Drop the optional parameters that a server names in its refusal; False if there are none."""
         named = {key for key in _OPTIONAL if key in body and key in refusal}
         for key in named:
@@ -210,7 +190,7 @@ class LlmClient:
         self._unwanted |= named
         return bool(named)
 
-    async def _once(self, body: dict[str, Any]) -> Completion:
+    async def _once(self, body: Mapping[str, object]) -> Completion:
         base_url, started = self._agent.base_url, time.monotonic()
         try:
             async with asyncio.timeout(self._agent.timeout_s):
@@ -225,13 +205,12 @@ class LlmClient:
             return completion
         head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
         if head.lower().startswith(("<!doctype", "<html")):
-            raise Misconfigured(
-                f"{base_url} answered with a web page, not with a completion: "
-                f"check `base_url` (most end in /v1) and whether a login page is in the way"
-            )
+            advice = "check `base_url` (most end in /v1) and whether a login page is in the way"
+            page = f"{base_url} answered with a web page, not with a completion"
+            raise Misconfigured(f"{page}: {advice}")
         raise Temporary(f"{base_url} answered no chat completion but: {head}")
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
+    async def _post(self, body: Mapping[str, object]) -> bytes:
         url = f"{self._agent.base_url.rstrip('/')}/chat/completions"
         async with self._http.stream("POST", url, json=body) as response:
             if response.status_code < 300:
@@ -281,16 +260,12 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _usage(raw: Any, seconds: float) -> CallUsage:
+def _usage(raw: Any, seconds: float) -> Usage:
     usage = raw if isinstance(raw, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return CallUsage(
-        input=_count(usage.get("prompt_tokens")),
-        output=_count(usage.get("completion_tokens")),
-        cached=_count(cached),
-        seconds=seconds,
-    )
+    asked, answered = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    return Usage(input=asked, output=answered, cached=_count(cached), seconds=seconds)
 
 
 def _count(value: Any) -> int:
@@ -303,7 +278,6 @@ def _count(value: Any) -> int:
 
 def connection_fault(error: BaseException, agent: AgentOptions, connect_s: float) -> Temporary:
     """Return why there is no answer: no connection, none in time, or a broken one."""
-    lasting = True
     match error:
         case httpx2.ConnectTimeout():
             reason = f"no connection within {connect_s:g} s"
@@ -311,9 +285,10 @@ def connection_fault(error: BaseException, agent: AgentOptions, connect_s: float
             reason = _unreachable(error)
         case TimeoutError() | httpx2.TimeoutException():
             reason = f"no answer within {agent.timeout_s:g} s (`timeout_s`)"
-        case _:
-            reason, lasting = str(error) or type(error).__name__, False
-    return Temporary(f"{agent.base_url}: {reason}", in_place=not lasting)
+        case _:  # a broken connection: another try may help at once
+            broken = str(error) or type(error).__name__
+            return Temporary(f"{agent.base_url}: {broken}")
+    return Temporary(f"{agent.base_url}: {reason}", in_place=False)
 
 
 def _unreachable(error: BaseException) -> str:
@@ -370,10 +345,7 @@ def _server_message(body: bytes) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date.
-
-    One that is too late is ignored: the usual back-off applies.
-    """
+    """Return the server's own retry time (seconds, milliseconds or a date), None if it is too late to wait for."""
     milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after", "")
     wait_s = math.inf
     with contextlib.suppress(ValueError, TypeError, OverflowError):

@@ -6,7 +6,6 @@ asks a person.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
@@ -17,8 +16,7 @@ from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubta
 from clew_worker.agent.client import AgentClient, CannotContinue, RpcError, call_record
 
 NAME = "runbook/1"
-_OUTPUT_CHARS = 500
-_STEP_CHARS = 120
+_OUTPUT_CHARS, _STEP_CHARS = 500, 120
 
 
 class Runbook:
@@ -32,32 +30,29 @@ class Runbook:
         while True:
             hello = await self._daemon.greet(NAME)
             if hello.state.replan_required:
-                return  # a runbook has no alternative: the goal goes to a person
+                return None  # a runbook has no alternative: the goal goes to a person
             if hello.state.subtask.status == "in_progress":
                 try:
-                    goes_on = await self._subtask(hello, hello.state.subtask)
+                    if not await self._subtask(hello, hello.state.subtask):
+                        return None
                 except RpcError as error:
                     if error.code == protocol.WRONG_STATE:  # a person is asked
-                        return
+                        return None
                     raise
-            else:
-                goes_on = await self._daemon.advance()
-                if not goes_on:
-                    await self._finish()
-            if not goes_on:
-                return
+            elif not await self._daemon.advance():
+                return await self._finish()
 
     async def _subtask(self, hello: HelloAnswer, subtask: SentSubtask) -> bool:
         """Do the remaining steps of a subtask; False when the goal is over for this agent."""
         steps, transcript = subtask.steps, hello.state.transcript
         if not steps:
-            raise CannotContinue(
-                "configuration",
-                f'the subtask "{subtask.description}" has no runnable block; '
-                "give it one in the goal file, or use an llm agent (`agent:` in the front matter)",
+            hint = (
+                "give it one in the goal file, or use an llm agent (`agent:` in the front matter)"
             )
+            why = f'the subtask "{subtask.description}" has no runnable block; {hint}'
+            raise CannotContinue("configuration", why)
         total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
-        records: list[dict[str, Any]] = []
+        records = []
         failure, outcome = "", None
         for step in steps[position(steps, transcript, total, hello.spec.workspace) :]:
             outcome = (await self._daemon.act(step.tool, step.args)).outcome
@@ -77,9 +72,8 @@ class Runbook:
     async def _complete(self, failure: str, count: int) -> bool:
         """End a subtask, or this attempt at it, and the goal after the last one; False when the goal is over."""
         summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
-        if await self._daemon.complete_subtask(
-            success=not failure, failure=failure, summary=summary
-        ):
+        ended = self._daemon.complete_subtask(success=not failure, failure=failure, summary=summary)
+        if await ended:
             return False
         if failure or await self._daemon.advance():
             return True
@@ -88,12 +82,11 @@ class Runbook:
 
     async def _finish(self) -> None:
         finished = await self._daemon.finish(success=True, summary="the steps are done")
-        if finished.accepted:
-            return
         failing = ", ".join(check.name for check in finished.failing_checks)
         still_open = ", ".join(finished.open_subtasks)
         reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
-        await self._daemon.finish(success=False, summary=reason)
+        if not finished.accepted:
+            await self._daemon.finish(success=False, summary=reason)
 
 
 def position(

@@ -13,7 +13,14 @@ from clew_shared.prompt.view import is_small
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
-from clew_worker.agent.client import ENDED, RECORD_CHARS, AgentClient, RpcError, call_record
+from clew_worker.agent.client import (
+    ENDED,
+    RECORD_CHARS,
+    AgentClient,
+    CallRecord,
+    RpcError,
+    call_record,
+)
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.plans import (
@@ -42,7 +49,7 @@ class Turn:
     `records` are entries of its iteration record, `refused` the tool that was refused, `moved` whether a subtask ended.
     """
 
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[CallRecord] = field(default_factory=list)
     refused: str = ""
     reached_daemon: bool = False
     moved: bool = False

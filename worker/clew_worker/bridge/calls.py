@@ -10,7 +10,14 @@ from typing import Any
 
 from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.hello import HelloAnswer, HelloState
-from clew_worker.agent.client import ENDED, AgentClient, Disconnected, RpcError, call_record
+from clew_worker.agent.client import (
+    ENDED,
+    AgentClient,
+    CallRecord,
+    Disconnected,
+    RpcError,
+    call_record,
+)
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
 from clew_worker.bridge import tools
 from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
@@ -46,7 +53,7 @@ class ToolCalls:
         self._name = name
         self._patience_s = patience_s
         self._news: list[str] = []
-        self._records: list[dict[str, Any]] = []
+        self._records: list[CallRecord] = []
         self._running: asyncio.Task[ToolAnswer] | None = None
         self._seq = 0
         """The number of the running call's action, 0 while it has none."""
@@ -67,7 +74,7 @@ class ToolCalls:
         self.effects = self._idle_calls = 0
         self.turn_over = asyncio.Event()
 
-    def take_records(self) -> list[dict[str, Any]]:
+    def take_records(self) -> list[CallRecord]:
         """Return the entries of an iteration record since the last time."""
         taken, self._records = self._records, []
         return taken

@@ -279,9 +279,8 @@ _KINDS: dict[FaultKind, re.Pattern[str]] = {
 def fault(message: str, now: float) -> Fault:
     """Return what a message reports, at the time `now` (seconds since the epoch)."""
     short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-    kind: FaultKind = next(
-        (kind for kind, says in _KINDS.items() if says.search(short)), "temporary"
-    )
+    kinds = [kind for kind, says in _KINDS.items() if says.search(short)]
+    kind = kinds[0] if kinds else "temporary"
     return Fault(short, kind, reset_time(short, now) if kind == "limit" else None)
 
 
