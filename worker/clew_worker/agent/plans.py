@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.wire import protocol
@@ -10,13 +10,26 @@ from clew_shared.wire import protocol
 PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
 """The largest plan that is useful."""
 
-PLAN_DEPTH_MAX = 4
-PLAN_READ_MAX = 1_000
+PLAN_DEPTH_MAX, PLAN_READ_MAX = 4, 1_000
 _TEXT_CHARS = 2_000
 _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 _NAMES = ("description", "name", "title", "task", "subtask", "step")
 
-Tasks = list[dict[str, Any]]
+
+class PlanStep(TypedDict):
+    """A subtask of a plan."""
+
+    description: str
+
+
+class PlanTask(TypedDict):
+    """A task of a plan."""
+
+    description: str
+    subtasks: list[PlanStep]
+
+
+Tasks = list[PlanTask]
 
 
 def read_plan(args: Mapping[str, Any], replan: str | None = None) -> Tasks:
@@ -57,8 +70,8 @@ def _inner(item: Any) -> list[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
-    names: list[dict[str, str]] = []
+def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[PlanStep]:
+    names: list[PlanStep] = []
     for item in raw[:PLAN_READ_MAX]:
         name = ": ".join(part for part in (within, _description(item)) if part)
         if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:

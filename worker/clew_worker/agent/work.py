@@ -32,6 +32,7 @@ from clew_worker.agent.plans import (
     truth,
 )
 
+GAVE_UP = "the agent gave up on this attempt"
 CHECKED = "The checks pass now."
 NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."
 FINISH_AFTER_REFUSALS = 2
@@ -123,23 +124,16 @@ class Work:
         said = judged.message or judged.reason
         entry = Call(judged.seq, call.name, plain_args(call.args), "blocked", message=said)
         if outcome:
-            entry = replace(
-                entry,
-                result=outcome.result,
-                output=without_middle(outcome.output, memory.output_limit(call.name)),
-                message="",
-                changed=outcome.changed,
-                exit_code=outcome.exit_code,
-                at=judged.at,
-            )
+            output = without_middle(outcome.output, memory.output_limit(call.name))
+            entry = replace(entry, result=outcome.result, output=output, message="", at=judged.at)
+            entry = replace(entry, changed=outcome.changed, exit_code=outcome.exit_code)
             memory.actions += 1
             # after a wait the world outside may have changed
             memory.changes += call.name == "wait" or outcome.changed is not False
         memory.add(entry)
         turn.reached_daemon = True
-        turn.records.append(
-            call_record(call.name, call.args, outcome, message=said, rationale=rationale)
-        )
+        record = call_record(call.name, call.args, outcome, message=said, rationale=rationale)
+        turn.records.append(record)
         if judged.intervention:
             memory.warn(judged.intervention.message)
 
@@ -165,11 +159,10 @@ class Work:
             self.memory.answer("plan", {}, fault)
             return
         names = [one.description for one in self.memory.state.replaceable] if replan else []
-        covers = {"covers": read_covers(args, names)} if replan else {}
+        more = {"covers": read_covers(args, names)} if replan else {}
+        checks = read_checks(args)
         try:
-            await self.daemon.call(
-                "plan", tasks=tasks, replan=replan, checks=read_checks(args), **covers
-            )
+            await self.daemon.call("plan", tasks=tasks, replan=replan, checks=checks, **more)
         except (RpcError, ValueError) as error:
             self.memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
             return
@@ -187,11 +180,10 @@ class Work:
     async def end_subtask(self, *, success: bool, summary: str) -> None:
         """End the current subtask, or this attempt at it, and advance to the next one."""
         self.turn.reached_daemon = True
-        failure = "" if success else summary or "the agent gave up on this attempt"
+        failure = "" if success else summary or GAVE_UP
+        told = {"failure": failure, "summary": summary}
         try:
-            level = await self.daemon.complete_subtask(
-                success=success, failure=failure, summary=summary
-            )
+            level = await self.daemon.complete_subtask(success=success, **told)
             self.turn.moved = success
             if success and not level and not await self.daemon.advance():
                 await self.try_finish(summary)

@@ -22,6 +22,7 @@ from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_pl
 from clew_worker.bridge import tools
 from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
 
+GAVE_UP = "the agent gave up on this attempt"
 PATIENCE_S = 45.0
 """Well below the time after which MCP clients give up on a call."""
 
@@ -169,10 +170,9 @@ class ToolCalls:
         if success and (news := feedback_text(self.take_news())):
             return ToolAnswer(f"{news}\nConsider this, then call clew_done again.")
         self.effects += 1
-        failure = "" if success else summary or "the agent gave up on this attempt"
-        level = await self._daemon.complete_subtask(
-            success=success, failure=failure, summary=summary
-        )
+        failure = "" if success else summary or GAVE_UP
+        told = {"failure": failure, "summary": summary}
+        level = await self._daemon.complete_subtask(success=success, **told)
         if level or not success:
             await self.refresh()
             again = "" if level else next_subtask_text(self.state)

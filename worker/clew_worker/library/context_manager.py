@@ -56,18 +56,15 @@ class ContextManager:
         self.close()
         if os.environ.get("CLEW_FD"):
             try:
-                daemon = daemon_of(int(os.environ["CLEW_FD"]))
+                self._open = RemoteGoal(daemon_of(int(os.environ["CLEW_FD"])))
             except (OSError, ValueError) as error:
-                raise RuntimeError(
-                    f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
-                    "this program, or unset CLEW_FD to keep the record in this folder"
-                ) from error
-            self._open = RemoteGoal(daemon)
+                what = f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error})"
+                hint = "let clew start this program, or unset CLEW_FD to keep the record in this folder"
+                raise RuntimeError(f"{what}: {hint}") from error
             return self._open.work
         if not isinstance(goal, str):
-            raise TypeError(
-                f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')"
-            )
+            example = "load_or_init('Create a package')"
+            raise TypeError(f"a goal must be a string, not {goal!r:.80}: {example}")
         text = goal.strip()
         if not text:
             raise ValueError(
@@ -154,11 +151,10 @@ class ContextManager:
         A blocked subtask is given up, since no one else replans. When all is done, the goal is `finish`ed.
         """
         goal = self._goal
-        if goal.advance():
-            return True
-        if all_done(goal.state.goal):
+        advanced = goal.advance()
+        if not advanced and all_done(goal.state.goal):
             goal.finish("", success=True)
-        return False
+        return advanced
 
     def finish(self, summary: str = "", success: bool = True, tests_changed: str = "") -> bool:
         """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
@@ -179,14 +175,14 @@ class ContextManager:
 
     def get_compact_context(self, max_chars: int = 2000) -> str:
         """Return the state of the work in at most `max_chars` characters, for an LLM's prompt."""
-        self._goal.settle()
         goal = self._goal
+        goal.settle()
         return compact_context(goal.state, max_chars, recent_actions=goal.recent_actions)
 
     def get_loop_summary(self) -> str:
         """Return the loops that were found and the actions that are blocked, one a line."""
-        self._goal.settle()
         goal = self._goal
+        goal.settle()
         lines = []
         for loop in goal.loops_found:
             count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
@@ -223,9 +219,8 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
     if args is not None and not isinstance(args, Mapping):
-        raise TypeError(
-            f"args of {name} must be names with values, such as {{'cmd': 'ls'}}, not {args!r:.80}"
-        )
+        wanted = "must be names with values, such as {'cmd': 'ls'}"
+        raise TypeError(f"args of {name} {wanted}, not {args!r:.80}")
     plain = _plain(args or {})
     assert isinstance(plain, dict)  # noqa: S101 - a mapping in is a mapping out
     return plain

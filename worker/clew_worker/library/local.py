@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -40,12 +41,10 @@ from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
 
-LEDGER = "ledger.db"
-STATE_EVERY_S = 0.25
-STATE_LARGE_ACTIONS = 200
-"""From this number of different actions in a scope, `state.json` is written at most every 250 ms."""
+LEDGER, ID_CHARS_MAX = "ledger.db", 40
+STATE_EVERY_S, STATE_LARGE_ACTIONS = 0.25, 200
+"""From this number of different actions in a scope, `state.json` is written at most so often."""
 _OF_ACTIONS = ("action_allowed", "action_finished")
-ID_CHARS_MAX = 40
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
@@ -133,10 +132,10 @@ class LocalGoal:
 
     def advance(self) -> bool:
         with self._turn() as at:
-            state = self.state
-            if state.replan_required:
-                if state.replan_required == "person" or state.next_pending() is None:
-                    return False
+            level = self.state.replan_required
+            if level == "person" or (level and self.state.next_pending() is None):
+                return False
+            if level:
                 local_tree.record_tree(self._core, at, replan=True)
             return bool(self._core.advance(at))
 
@@ -144,9 +143,9 @@ class LocalGoal:
         """End the goal; False if a subtask is still open. A goal that has ended stays as it is."""
         if success and not all_done(self.state.goal):
             return False
-        status: Literal["completed", "failed"] = "completed" if success else "failed"
         with self._turn() as at:
             if self.state.goal.status == GoalStatus.IN_PROGRESS:
+                status: Literal["completed", "failed"] = "completed" if success else "failed"
                 self._core.emit(ev.GoalEnded(at=at, status=status, summary=summary))
             return True
 
@@ -161,20 +160,17 @@ class LocalGoal:
 
     def close(self) -> None:
         """Close the goal: actions in flight are interrupted, which does not count as a crash."""
-        with self._lock:
+        with self._lock, closing(self._ledger):
             try:
                 self.work.edit()
             except ValueError:
                 self._torn = True  # refused before; the recorded state is valid
-            try:
-                with self._turn() as at:
-                    state = self.state
-                    if not _runs_elsewhere(state.pid, state.pid_created):
-                        self._core.interrupt("closed", at, counts=False)
-                        exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
-                        self._core.emit(exited)
-            finally:
-                self._ledger.close()
+            with self._turn() as at:
+                state = self.state
+                if not _runs_elsewhere(state.pid, state.pid_created):
+                    self._core.interrupt("closed", at, counts=False)
+                    exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
+                    self._core.emit(exited)
 
     # -- the record --------------------------------------------------------------------------------
 
@@ -193,12 +189,9 @@ class LocalGoal:
                         local_tree.record_edit(self._core, edit, at)
                     yield at
                     done = self._core.take()
-                    self._ledger.append(
-                        [
-                            NewEvent(self._goal_id, d.event.kind, encode(d.event), d.output)
-                            for d in done
-                        ]
-                    )
+                    goal, events = self._goal_id, [(d.event, d.output) for d in done]
+                    rows = [NewEvent(goal, e.kind, encode(e), output) for e, output in events]
+                    self._ledger.append(rows)
             except BaseException:
                 self._torn = True
                 raise
@@ -252,9 +245,7 @@ class LocalGoal:
 
     def _measured(self, report: ActionReport) -> ActionReport:
         """Compare the disk where the agent does not report whether it changed anything."""
-        if report.changed is not None:
-            return report
-        return ActionReport(report.result, report.output, None, self._digest())
+        return report if report.changed is not None else replace(report, world=self._digest())
 
     def _digest(self) -> str:
         return self._watch.digest().name
@@ -320,7 +311,7 @@ def _text(output: bytes | None) -> str:
 
 def _answer(verdict: Verdict) -> Answer:
     message = ANOTHER_WAY if verdict.reason == "replan_required" else ""
-    return answer_of(verdict, allowed=verdict.allowed, message=message)
+    return answer_of(verdict, message=message)
 
 
 def goal_id(text: str) -> str:

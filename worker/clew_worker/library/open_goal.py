@@ -222,13 +222,12 @@ def all_done(goal: Goal) -> bool:
 def answer_of(
     told: Verdict | Judged | Recorded | Feedback | Noted,
     seq: int = 0,
-    *,
-    allowed: bool = True,
     message: str = "",
 ) -> Answer:
     """Return what core or daemon say as the agent gets it; `message` takes the place of their own."""
-    found, reason = told.intervention, ""
+    found, reason, allowed = told.intervention, "", True
     if not isinstance(told, Feedback | Noted):
         seq, reason, message = told.seq, told.reason, message or told.message
+        allowed = told.verdict == "allowed" if isinstance(told, Judged) else told.allowed
     advice = {"kind": str(found.kind), "message": found.message} if found else None
     return Answer(allowed, seq, reason, message, advice, told.escalated_to)

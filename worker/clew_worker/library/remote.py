@@ -10,7 +10,7 @@ import atexit
 import os
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 from clew_worker.agent.client import AgentClient, RpcError
+from clew_worker.agent.plans import PlanTask, Tasks
 from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 _tree: TypeAdapter[Goal] = TypeAdapter(Goal)
+_OF_STATE = ["current_task_idx", "current_subtask_idx", "iteration", "epoch", "restarts", "seq"]
 _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
 
@@ -105,14 +107,11 @@ class RemoteGoal:
     # -- calls -------------------------------------------------------------------------------------
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        answer = Recorded.model_validate(
-            self._call("record", tool=tool, args=args, **_outcome(report))
-        )
-        return answer_of(answer, allowed=answer.allowed)
+        answer = self._call("record", tool=tool, args=args, **_outcome(report))
+        return answer_of(Recorded.model_validate(answer))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        answer = Judged.model_validate(self._call("propose", tool=tool, args=args))
-        return answer_of(answer, allowed=answer.verdict == "allowed")
+        return answer_of(Judged.model_validate(self._call("propose", tool=tool, args=args)))
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
         noted = self._call("outcome", seq=seq, **_outcome(report))
@@ -139,9 +138,8 @@ class RemoteGoal:
     def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool:
         """End the goal as done or failed; False if the daemon does not accept that."""
         why = {"tests_changed": tests_changed} if tests_changed else {}
-        answer = Finished.model_validate(
-            self._call("finish", success=success, summary=summary, **why)
-        )
+        told = self._call("finish", success=success, summary=summary, **why)
+        answer = Finished.model_validate(told)
         self.failing = {check.name: check.output for check in answer.failing_checks}
         if answer.proof:
             self.failing["proof"] = answer.message
@@ -167,12 +165,12 @@ class RemoteGoal:
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+    def _call(self, method: str, **params: object) -> Mapping[str, Any]:
         self.settle()
         self._stale = True
         return self._ask(method, **params)
 
-    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+    def _ask(self, method: str, **params: object) -> Mapping[str, Any]:
         try:
             return dict(self._client.call(method, **params) or {})
         except RpcError as error:
@@ -180,7 +178,7 @@ class RemoteGoal:
                 raise WrongState(error.message) from error
             raise
 
-    def _plan(self, tasks: list[dict[str, Any]], replan: str | None) -> None:
+    def _plan(self, tasks: Tasks, replan: str | None) -> None:
         """Send a plan; a replan has all that is left to do, so what is not in it was removed by the agent."""
         self._stale = True  # refused or not, the daemon's state is shown next
         # without `covers`, it replaces all that is pending
@@ -196,10 +194,8 @@ class RemoteGoal:
         if level == "task":  # alternatives may be in a task of their own
             tasks = [t for t in tasks if t is state.task or any(id(s) in new for s in t.subtasks)]
         if not tasks:
-            raise WrongState(
-                f"the subtask is blocked and nothing else is left in its {level}: "
-                "append an alternative to its task's subtasks first"
-            )
+            stuck = f"the subtask is blocked and nothing else is left in its {level}"
+            raise WrongState(f"{stuck}: append an alternative to its task's subtasks first")
         plan = [_planned(task, new) for task in tasks]
         if level == "task" and state.task:
             subtasks = [subtask for task in plan for subtask in task["subtasks"]]
@@ -237,16 +233,13 @@ def state_of(hello: HelloAnswer) -> State:
     """Return the state in an answer to `hello`, as far as an agent is shown one."""
     sent = hello.state
     heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
-    scope = Scope(
-        loop_counts=dict(sent.loop_counts),
-        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
-    )
+    blocks = {s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions}
+    scope = Scope(loop_counts=dict(sent.loop_counts), blocks=blocks)
     state = State(
+        **{name: getattr(sent, name) for name in _OF_STATE},
         goal_id=hello.goal_id,
         goal=_goal(sent),
         spec=Spec(description=sent.goal.description, notes=hello.notes),
-        current_task_idx=sent.current_task_idx,
-        current_subtask_idx=sent.current_subtask_idx,
         scope=scope,
         last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
         probes_seen={
@@ -254,10 +247,6 @@ def state_of(hello: HelloAnswer) -> State:
             for name, probe in sent.probes.items()
         },
         last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
-        iteration=sent.iteration,
-        epoch=sent.epoch,
-        restarts=sent.restarts,
-        seq=sent.seq,
         feedback=list(hello.feedback),
         set_aside=list(sent.given_up),
         replan_required=sent.replan_required or "",
@@ -303,7 +292,7 @@ def _graft(old: Goal, new: Goal) -> Goal:
     return old
 
 
-def _outcome(report: ActionReport) -> dict[str, Any]:
+def _outcome(report: ActionReport) -> dict[str, object]:
     outcome = {"result": report.result, "output": report.output, "changed": report.changed}
     return {k: v for k, v in outcome.items() if v is not None}
 
@@ -312,7 +301,7 @@ def _to_do(subtask: Subtask, new: set[int]) -> bool:
     return id(subtask) in new or subtask.status == StepStatus.PENDING
 
 
-def _planned(task: Task, new: set[int] | None = None) -> dict[str, Any]:
+def _planned(task: Task, new: set[int] | None = None) -> PlanTask:
     steps = [one for one in task.subtasks if new is None or _to_do(one, new)]
     names = [one.description for one in steps] or [task.description]
     return {"description": task.description, "subtasks": [{"description": n} for n in names]}
