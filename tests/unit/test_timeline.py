@@ -1,4 +1,4 @@
-"""The timeline of a goal: lanes, marks, squeezed idle time."""
+"""The timeline of a goal: lanes, marks, refusals."""
 
 import pytest
 

@@ -1,15 +1,16 @@
 """A goal's timeline: a lane for each worker (epoch, attempt) with its actions, refusals, and how it ended.
 
-Pure: `TimelineFold` takes in the events, and `timeline` places them between 0 (left) and 1 (right). Stretches in
-which nothing happens are squeezed, so that a night of waiting does not flatten an hour of work.
+Pure: `TimelineFold` takes in the events, and `timeline` places them between 0 (left) and 1 (right). What happened has
+the same room whenever it did, so that neither a night of waiting nor one long command flattens an hour of work.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
@@ -25,10 +26,6 @@ SAID_KEPT = 200
 """Actions of which it is remembered what they printed last, for their refusal."""
 
 LABEL_CHARS = 160
-IDLE_MIN_S = 10.0
-IDLE_SHARE = 0.08
-"""A gap longer than this share of the time at work, and than `IDLE_MIN_S`, is squeezed to that length."""
-
 RUNNING = "running"
 _WORST_LAST = ("success", RUNNING, "failure", "timeout", "error", "interrupted", "blocked")
 
@@ -69,20 +66,11 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """A squeezed stretch of `seconds` in which nothing happened."""
-
-    at: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
     """A whole timeline; `earlier` lanes are left out, `began` and `seconds` are of the wall clock."""
 
     lanes: tuple[Lane, ...]
     turns: tuple[Turn, ...]
-    gaps: tuple[Gap, ...]
     earlier: int
     began: float
     seconds: float
@@ -214,90 +202,43 @@ class TimelineFold(EventFold[None]):
 def timeline(known: TimelineFold, now: float) -> Timeline:
     """Return the timeline of what a fold has taken in, as of `now` (seconds since 1970)."""
     workers = known.workers[-LANES_SHOWN:]
-    turns = [one for one in known.turns if not workers or one[0] >= workers[0].began]
     began = workers[0].began if workers else known.began
-    scale = _Scale(_busy(workers, [at for at, _, _ in turns], began, now))
+    turns = [one for one in known.turns if one[0] >= began]
+    moments = [began, *(at for at, _, _ in turns)]
+    for worker in workers:
+        moments += [worker.began, *(span.began for span in worker.spans), worker.ended or now]
+        moments += [span.ended for span in worker.spans if span.ended]
+    moments.sort()
+    place = partial(_place, moments)
     return Timeline(
-        tuple(_lane(worker, scale, now) for worker in workers),
-        tuple(Turn(scale.place(at), kind, text) for at, kind, text in turns),
-        scale.gaps,
+        tuple(_lane(worker, place, now) for worker in workers),
+        tuple(Turn(place(at), kind, text) for at, kind, text in turns),
         len(known.workers) - len(workers),
         began,
-        max(0.0, scale.end - began),
+        max(0.0, moments[-1] - began),
     )
 
 
-def _busy(
-    workers: list[_Worker], moments: list[float], began: float, now: float
-) -> list[tuple[float, float]]:
-    """Return the stretches in which something happened, oldest first and apart from each other."""
-    found = [(began, began), *((at, at) for at in moments)]
-    for worker in workers:
-        ended = now if worker.ended is None else worker.ended
-        found += [(worker.began, worker.began), (ended, ended)]
-        found += [(s.began, now if s.ended is None else s.ended) for s in worker.spans]
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted(found):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
-        else:
-            merged.append((start, end))
-    return merged
+def _place(moments: list[float], at: float) -> float:
+    return min(1.0, bisect_left(moments, at) / max(1, len(moments) - 1))
 
 
-class _Scale:
-    """Maps the wall clock to fractions, with idle stretches squeezed."""
-
-    def __init__(self, busy: list[tuple[float, float]]) -> None:
-        limit = max(IDLE_MIN_S, IDLE_SHARE * sum(end - start for start, end in busy))
-        gaps: list[tuple[float, float]] = []
-        self.end = busy[-1][1]
-        self._times, places = [busy[0][0]], [0.0]
-        for start, end in busy:
-            idle = start - self._times[-1]
-            if idle > limit:
-                gaps.append((places[-1] + limit / 2, idle))
-            for at, width in ((start, min(idle, limit)), (end, end - start)):
-                self._times.append(at)
-                places.append(places[-1] + width)
-        whole = places[-1] or 1.0
-        self._places = [place / whole for place in places]
-        self.gaps = tuple(Gap(at / whole, seconds) for at, seconds in gaps)
-
-    def place(self, at: float) -> float:
-        """Return where a moment is, between 0 and 1."""
-        right = min(max(bisect_right(self._times, at), 1), len(self._times) - 1)
-        before, after = self._times[right - 1], self._times[right]
-        start, end = self._places[right - 1], self._places[right]
-        share = 0.0 if after <= before else min(max((at - before) / (after - before), 0.0), 1.0)
-        return start + (end - start) * share
-
-
-def _lane(worker: _Worker, scale: _Scale, now: float) -> Lane:
-    start = scale.place(worker.began)
-    width = scale.place(now if worker.ended is None else worker.ended) - start
-    marks = [_mark(span, scale, now) for span in worker.spans]
+def _lane(worker: _Worker, place: Callable[[float], float], now: float) -> Lane:
+    start = place(worker.began)
+    marks = [_mark(span, place, now) for span in worker.spans]
     if len(marks) > MARKS_MAX:
         bins: dict[int, list[Mark]] = {}
         for mark in marks:
             bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
         marks = [_joined(group) for group in bins.values()]
-    return Lane(
-        worker.epoch,
-        worker.attempt,
-        worker.agent,
-        start,
-        max(0.0, width),
-        tuple(marks),
-        worker.ending,
-        worker.crashed,
-    )
+    width = place(worker.ended or now) - start
+    about = worker.epoch, worker.attempt, worker.agent, start, width
+    return Lane(*about, tuple(marks), worker.ending, worker.crashed)
 
 
-def _mark(span: _Span, scale: _Scale, now: float) -> Mark:
-    start = scale.place(span.began)
-    end = scale.place(now if span.ended is None else span.ended)
-    return Mark(span.seq, start, max(0.0, end - start), span.result, span.label)
+def _mark(span: _Span, place: Callable[[float], float], now: float) -> Mark:
+    start = place(span.began)
+    return Mark(span.seq, start, place(span.ended or now) - start, span.result, span.label)
 
 
 def _joined(group: list[Mark]) -> Mark:
@@ -311,41 +252,3 @@ def _joined(group: list[Mark]) -> Mark:
 def badness(result: str) -> int:
     """Return the rank of a result among marks that share a place: the one with the highest is shown."""
     return _WORST_LAST.index(result) if result in _WORST_LAST else len(_WORST_LAST)
-
-
-# -- in columns of characters, as a terminal shows it --------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LaneColumns:
-    """A lane in columns, counted from 0: its worker lived from `first` to `last`, and `marks` are by column.
-
-    Of marks that share a column the worst one is there.
-    """
-
-    lane: Lane
-    first: int
-    last: int
-    marks: dict[int, Mark]
-
-
-def column_of(place: float, width: int) -> int:
-    """Return the column of a place between 0 and 1."""
-    return min(width - 1, max(0, int(place * width)))
-
-
-def lane_columns(lane: Lane, width: int) -> LaneColumns:
-    """Return a lane in `width` columns, at least 1."""
-    first, last = column_of(lane.start, width), column_of(lane.start + lane.width, width)
-    return LaneColumns(lane, first, last, _marks(lane.marks, width))
-
-
-def _marks(marks: Iterable[Mark], width: int) -> dict[int, Mark]:
-    found: dict[int, Mark] = {}
-    for mark in marks:
-        last = column_of(mark.start + mark.width, width)
-        for at in range(column_of(mark.start, width), last + 1):
-            there = found.get(at)
-            if there is None or badness(mark.result) >= badness(there.result):
-                found[at] = mark
-    return dict(sorted(found.items()))

@@ -9,10 +9,9 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, Span
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.reading.timelines import Timelines
-from clew_daemon.record import timeline
-from clew_daemon.record.timeline import LaneColumns, RefusedAction, Timeline, column_of
+from clew_daemon.record.timeline import Lane, RefusedAction, Timeline, badness
 from clew_daemon.top.screens import GoalViewScreen
-from clew_shared.record.moment import local, roughly
+from clew_shared.record.moment import local
 from clew_shared.text.words import ending
 
 NAME_COLUMNS = 8
@@ -32,7 +31,7 @@ MARKS = {
     "blocked": ("▲", "refused"),
 }
 """The character of each result, and what it means: nothing depends on colours."""
-LIFE, DIED, IDLE = "─", "X", "┊"
+LIFE, DIED = "─", "X"
 TURNS = {"blocked": "B", "feedback": "F", "waiting": "W"}
 TURNS |= dict.fromkeys(("completed", "failed", "cancelled"), "C")
 """The letter of each moment that concerns the whole goal; those with a C ended it."""
@@ -55,9 +54,8 @@ def timeline_lines(
         cells = {column_of(turn.at, columns): TURNS.get(turn.kind, "?") for turn in found.turns}
         line = "".join(cells.get(at, " ") for at in range(columns)).rstrip()
         yield [("goal".ljust(NAME_COLUMNS), "dim"), (line, "bold")]
-    gaps = {column_of(gap.at, columns) for gap in found.gaps}
     for lane in found.lanes:
-        yield _lane_line(timeline.lane_columns(lane, columns), gaps, columns)
+        yield _lane_line(lane, columns)
     yield [("", "")]
     yield from _legend_lines(found)
     if refusals:
@@ -67,26 +65,28 @@ def timeline_lines(
         yield [(f"#{one.seq} ", ""), (why, "magenta"), (f"  {label}", "")]
 
 
+def column_of(place: float, width: int) -> int:
+    """Return the column of a place between 0 and 1."""
+    return min(width - 1, max(0, int(place * width)))
+
+
 def _clock(at: float) -> str:
     return local(at).rpartition(" ")[2]
 
 
-def _lane_line(one: LaneColumns, gaps: set[int], columns: int) -> Line:
-    lane = one.lane
+def _lane_line(lane: Lane, columns: int) -> Line:
+    """Return a lane in characters; of marks that share one, the worst is there."""
+    first, last = column_of(lane.start, columns), column_of(lane.start + lane.width, columns)
+    cells: list[Span] = [(LIFE if first <= at <= last else " ", "dim") for at in range(columns)]
+    for mark in sorted(lane.marks, key=lambda mark: badness(mark.result)):
+        shown = MARKS.get(mark.result, ("?", ""))[0], RESULT_STYLE.get(mark.result, "cyan")
+        begins, ends = column_of(mark.start, columns), column_of(mark.start + mark.width, columns)
+        cells[begins : ends + 1] = [shown] * (ends + 1 - begins)
+    if lane.crashed:
+        cells[min(last + 1, columns - 1)] = DIED, "bold red"
     name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
-    cells = [_cell(one, at, columns, is_gap=at in gaps) for at in range(columns)]
     how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
     return [(name, ""), *cells, (f" {how}", "red" if lane.crashed else "dim")]
-
-
-def _cell(one: LaneColumns, at: int, columns: int, *, is_gap: bool) -> Span:
-    if one.lane.crashed and at == min(one.last + 1, columns - 1):
-        return DIED, "bold red"
-    if mark := one.marks.get(at):
-        return MARKS.get(mark.result, ("?", ""))[0], RESULT_STYLE.get(mark.result, "cyan")
-    if is_gap:
-        return IDLE, "dim"
-    return (LIFE if one.first <= at <= one.last else " "), "dim"
 
 
 def _legend_lines(found: Timeline) -> Iterator[Line]:
@@ -94,8 +94,6 @@ def _legend_lines(found: Timeline) -> Iterator[Line]:
     results = {mark.result for lane in found.lanes for mark in lane.marks}
     known = {char: text for result, (char, text) in MARKS.items() if result in results}
     known |= {DIED: "worker died"} if any(lane.crashed for lane in found.lanes) else {}
-    gaps = ", ".join(roughly(gap.seconds) for gap in found.gaps)
-    known |= {IDLE: f"idle, squeezed: {gaps}"} if gaps else {}
     if known:
         yield [("   ".join(f"{char} {text}" for char, text in known.items()), "dim")]
     if found.earlier:
