@@ -17,8 +17,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.dialogs import ConfirmDialog
-from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
-from clew_daemon.top.goals_screen import GoalsScreen
+from clew_daemon.top.goals_screen import ActionScreen, GoalScreen, GoalsScreen
 from clew_daemon.top.tables import RowTable
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger

@@ -15,36 +15,27 @@ from textual.screen import ModalScreen
 from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
 from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import (
-    Following,
-    StreamBatch,
-    StreamBegin,
-    StreamGone,
-    StreamNews,
-)
+from clew_daemon.reading.follow import Following, StreamBatch, StreamBegin, StreamGone, StreamNews
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.dialogs import AskDialog, ConfirmDialog, KeysDialog
-from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goal_views import FilesScreen, PromptScreen
-from clew_daemon.top.goals_screen import GoalsScreen
+from clew_daemon.top.goals_screen import GoalScreen, GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
 from clew_daemon.top.screens import VIEWS, GoalViewScreen, LiveScreen, ViewName
 from clew_daemon.top.timeline_screen import TimelineScreen
 
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
-
+TICK_S = 10.0
+"""How often it is drawn again without events: for what is not on record, and for durations."""
 SCREENS: dict[ViewName, type[GoalViewScreen[Any]]] = {
     "goal": GoalScreen,
     "timeline": TimelineScreen,
     "prompt": PromptScreen,
     "files": FilesScreen,
 }
-
-TICK_S = 10.0
-"""How often it is drawn again without events: for what is not on record, and for durations."""
 
 
 class TopApp(App[None]):
@@ -79,10 +70,7 @@ class TopApp(App[None]):
         ("u", "unblock", "Unblock"),
         ("f", "feedback", "Feedback"),
         Binding("d", "dark", "Dark/light", show=False),
-        *(
-            Binding(str(n), f"view('{v}')", v.capitalize(), show=False)
-            for n, v in enumerate(VIEWS, 1)
-        ),
+        *(Binding(f"{n}", f"view('{v}')", v, show=False) for n, v in enumerate(VIEWS, 1)),
     ]
 
     def __init__(self, instance: Instance, goal: str | None = None) -> None:
@@ -116,24 +104,17 @@ class TopApp(App[None]):
 
     def _draw(self) -> None:
         now, screen = time.monotonic(), self.screen
-        if not isinstance(screen, LiveScreen) or not (
-            self._is_due or now - self._drawn_at > TICK_S
-        ):
-            return
-        self._is_due, self._drawn_at = False, now
-        screen.note(self._note)
-        screen.renew()
+        is_due = self._is_due or now - self._drawn_at > TICK_S
+        if is_due and isinstance(screen, LiveScreen):
+            self._is_due, self._drawn_at = False, now
+            screen.note(self._note)
+            screen.renew()
 
     @property
     def _goal_id(self) -> str:
         """The id of the goal that a key is about, also before it was read; "" for none."""
-        goal = self._goal
+        goal = getattr(self.screen, "goal", None)
         return goal["id"] if goal else getattr(self.screen, "goal_id", "")
-
-    @property
-    def _goal(self) -> GoalView | None:
-        """The goal that a key is about; None on a screen without one."""
-        return getattr(self.screen, "goal", None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
         """Return whether a key applies: those that change a goal do on screens with one."""
@@ -168,15 +149,15 @@ class TopApp(App[None]):
     def action_feedback(self) -> None:
         if goal := self._goal_id:
             hint = "Your message to the agent; Enter sends it, Esc does not"
-            dialog = AskDialog(f"clew feedback {goal}", hint)
+            dialog = AskDialog(f"$ clew feedback {goal}", hint)
             self._ask(dialog, partial(FeedbackRequest, goal))
 
     def action_unblock(self) -> None:
-        goal = self._goal
+        goal: GoalView | None = getattr(self.screen, "goal", None)
         if goal is None or not goal["blocked_actions"]:
             self.notify("this goal has no refused action", markup=False)
             return
-        dialog = AskDialog(f"clew unblock {goal['id']}", choices=goal["blocked_actions"])
+        dialog = AskDialog(f"$ clew unblock {goal['id']}", choices=goal["blocked_actions"])
         self._ask(dialog, partial(UnblockRequest, goal["id"]))
 
     def _ask(self, dialog: AskDialog, meant: Callable[[str], ControlRequest]) -> None:
@@ -187,15 +168,15 @@ class TopApp(App[None]):
             if confirmed:
                 self.run_worker(self._send(what))
 
-        self.push_screen(ConfirmDialog(command_of(what)), perform)
+        self.push_screen(ConfirmDialog(f"$ {clean(command_of(what))}"), perform)
 
     async def _send(self, what: ControlRequest) -> None:
-        command = command_of(what)
+        command = clean(command_of(what))
         try:
             answer = await asyncio.to_thread(send, self._instance.socket, what)
         except CliError as error:
             self.notify(clean(error.message), title=command, severity="error", markup=False)
         else:
             said = clean(str(answer.get("said") or answer["status"]))
-            self.notify(said, title=clean(command), markup=False)
+            self.notify(said, title=command, markup=False)
         self._is_due = True

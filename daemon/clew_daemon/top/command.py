@@ -13,9 +13,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import on_terminal
 from clew_daemon.reading.queries import goal_id
 
-NO_TERMINAL = (
-    "`clew top` needs a terminal; `clew status` and `clew watch` show the same without one"
-)
+NO_TERMINAL = "`clew top` needs a terminal; `clew status` and `clew watch` do without one"
 
 
 @click.command()

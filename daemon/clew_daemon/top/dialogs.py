@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,6 +14,7 @@ from textual.widgets import Button, Input, OptionList, Static
 
 from clew_daemon.reading.sanitize import clean
 
+Answer = TypeVar("Answer")
 KEYS = """\
 Enter      open              Esc   back
 1 2 3 4    of a goal: all of it, its timeline, prompts, files
@@ -29,70 +30,72 @@ Before a change its command is shown, and you confirm it.
 ! before a goal: it needs you."""
 
 
-class KeysDialog(ModalScreen[None]):
-    """Shows the keys; any key closes it."""
+class Dialog(ModalScreen[Answer]):
+    """A box in front of the screen, with a command in its first line; it returns an answer."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__()
+        self.command = command
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Text(KEYS))
+            yield Static(Text(self.command))
+            yield from self.rest()
+
+    def rest(self) -> ComposeResult:
+        """Yield what is below the command."""
+        yield from ()
+
+
+class KeysDialog(Dialog[None]):
+    """Shows the keys; any key closes it."""
+
+    def __init__(self) -> None:
+        super().__init__(KEYS)
 
     def on_key(self) -> None:
         self.dismiss()
 
 
-class ConfirmDialog(ModalScreen[bool]):
+class ConfirmDialog(Dialog[bool]):
     """Asks whether to run a command; returns whether it was confirmed.
 
     Enter alone is a no but for what can be taken back: it may be meant for another program.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("y", "answer(True)", "Yes"),
-        ("n,escape", "answer(False)", "No"),
+        ("y", "dismiss(True)", "Yes"),
+        ("n,escape", "dismiss(False)", "No"),
     ]
 
-    def __init__(self, command: str) -> None:
-        super().__init__()
-        self._command = command
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(f"$ {clean(self._command)}"))
-            yield Static("Run this? (y/n)")
-            with Horizontal():
-                yield Button("Yes", id="yes", variant="primary")
-                yield Button("No", id="no")
+    def rest(self) -> ComposeResult:
+        yield Static("Run this? (y/n)")
+        with Horizontal():
+            yield Button("Yes", id="yes", variant="primary")
+            yield Button("No", id="no")
 
     def on_mount(self) -> None:
-        can_be_taken_back = self._command.startswith(("clew pause ", "clew continue "))
+        can_be_taken_back = self.command.startswith(("$ clew pause ", "$ clew continue "))
         self.query_one("#yes" if can_be_taken_back else "#no").focus()
-
-    def action_answer(self, answer: bool) -> None:
-        self.dismiss(answer)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
 
 
-class AskDialog(ModalScreen[str]):
+class AskDialog(Dialog[str]):
     """Asks for the rest of a command, a text or one of some choices; returns it, "" for none."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss('')", "Cancel")]
 
     def __init__(self, command: str, hint: str = "", choices: Sequence[str] = ()) -> None:
-        super().__init__()
-        self._command, self._hint, self._choices = command, hint, choices
+        super().__init__(f"{command} …")
+        self._hint, self._choices = hint, choices
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(f"$ {clean(self._command)} …"))
-            if self._choices:
-                yield OptionList(*(Text(clean(one)) for one in self._choices))
-            else:
-                yield Input(placeholder=self._hint)
-
-    def action_leave(self) -> None:
-        self.dismiss("")
+    def rest(self) -> ComposeResult:
+        if self._choices:
+            yield OptionList(*(Text(clean(one)) for one in self._choices))
+        else:
+            yield Input(placeholder=self._hint)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())

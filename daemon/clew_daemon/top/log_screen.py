@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -32,44 +33,36 @@ class LogScreen(LiveScreen[list[str]]):
         self.command = f"clew logs -f {shlex.quote(goal)}" if goal else "clew logs -f"
         super().__init__(instance)
         self._goal_id = goal
-        self._tail: LogTail | None = None
+        self._tail = LogTail(instance.log_file)
+        self._more = self._tail.last
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
         self._wanted = ""
 
     def body(self) -> list[Widget]:
-        return [
-            Log(max_lines=LINES_MAX, highlight=False),
-            Input(placeholder="Only lines that contain …"),
-        ]
+        search = Input(placeholder="Only lines that contain …")
+        search.display = False
+        return [Log(max_lines=LINES_MAX, highlight=False), search]
 
     def on_mount(self) -> None:
-        self.query_one(Input).display = False
         self.query_one(Log).focus()
         self.set_interval(READ_S, self.renew)
 
     def on_unmount(self) -> None:
-        if self._tail is not None:
-            self._tail.close()
+        self._tail.close()
 
     def read(self) -> list[str]:
         """Return the lines that are new."""
-        if self._tail is None:
-            self._tail = LogTail(self.instance.log_file)
-            found = self._tail.last()[-LINES_MAX:]
-        else:
-            found = self._tail.added()
-        return [
-            plain(entry)[:LINE_CHARS].replace("\n", " ")
-            for entry in entries_of(found, self._goal_id)
-        ]
+        found, self._more = self._more()[-LINES_MAX:], self._tail.added
+        entries = entries_of(found, self._goal_id)
+        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries]
 
     def display_read(self, found: list[str]) -> None:
         self._lines.extend(found)
         if found:
-            self.query_one(Log).write_lines(filter(self._is_wanted, found))
+            self.query_one(Log).write_lines(self._wanted_of(found))
 
-    def _is_wanted(self, line: str) -> bool:
-        return self._wanted in line.lower()
+    def _wanted_of(self, lines: Iterable[str]) -> list[str]:
+        return [line for line in lines if self._wanted in line.lower()]
 
     def action_search(self) -> None:
         search = self.query_one(Input)
@@ -89,8 +82,7 @@ class LogScreen(LiveScreen[list[str]]):
         self._wanted = event.value.lower()
         log = self.query_one(Log)
         log.clear()
-        found = list(filter(self._is_wanted, self._lines))
-        log.write_lines(found or [f"No line contains {event.value!r}."])
+        log.write_lines(self._wanted_of(self._lines) or [f"No line contains {event.value!r}."])
 
     def on_input_submitted(self) -> None:
         self.query_one(Log).focus()

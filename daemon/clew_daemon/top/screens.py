@@ -8,11 +8,11 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import ClassVar, Generic, Literal, TypeVar, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.css.query import NoMatches
 from textual.screen import Screen
@@ -52,7 +52,6 @@ class LiveScreen(Screen[None], Generic[Read]):
         self.instance = instance
         self._is_reading = self._is_due = False
         self._is_awaited = asyncio.Event()
-        self._read_s = 0.0
 
     def compose(self) -> ComposeResult:
         yield Static(Text(f"$ {clean(self.command)}"), classes="command")
@@ -78,27 +77,20 @@ class LiveScreen(Screen[None], Generic[Read]):
         try:
             while self._is_due:
                 self._is_due = False
-                found = await asyncio.to_thread(self._try_read)
-                if isinstance(found, CliError):
-                    self.notify(clean(found.message), severity="error", markup=False)
+                began = time.monotonic()
+                try:
+                    found = await asyncio.to_thread(self.read)
+                except CliError as error:
+                    self.notify(clean(error.message), severity="error", markup=False)
                 else:
                     with suppress(NoMatches):  # the screen is being taken down
                         self.display_read(found)
+                pause_s = min(PAUSE_MAX_S, (time.monotonic() - began) / READ_SHARE)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(PAUSE_MAX_S, self._read_s / READ_SHARE)):
-                        await self._is_awaited.wait()
+                    await asyncio.wait_for(self._is_awaited.wait(), pause_s)
                 self._is_awaited.clear()
         finally:
             self._is_reading = False
-
-    def _try_read(self) -> Any:
-        began = time.monotonic()
-        try:
-            return self.read()
-        except CliError as error:
-            return error
-        finally:
-            self._read_s = time.monotonic() - began
 
     def page(self, lines: Iterable[Line]) -> None:
         """Show lines on the page."""
@@ -142,11 +134,6 @@ class KeyTab(Static):
     async def on_click(self) -> None:
         if self._action:
             await self.app.run_action(self._action, self.screen)
-
-
-def hidden(keys: ViewKeys) -> list[BindingType]:
-    """Return the bindings of keys that are not in the last line of the screen."""
-    return [Binding(key, action, label, show=False) for key, label, action in keys]
 
 
 class GoalViewScreen(LiveScreen[tuple[GoalView, View]]):
