@@ -11,13 +11,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import (
-    HTMLResponse,
-    JSONResponse,
-    PlainTextResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -29,6 +23,8 @@ from clew_daemon.web.pages import Pages
 from clew_daemon.web.rendering import STATIC
 
 READERS_MAX = 24
+BODY_S = 10.0
+"""How long the body of a request may take; its length is bounded by the rules."""
 CHANGES_KEPT = 256
 """Changes that are remembered; a page that has missed more is told that any goal may have changed."""
 
@@ -92,7 +88,8 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
 
     async def change(request: Request) -> Response:
         try:
-            raw = await request.body()
+            async with asyncio.timeout(BODY_S):
+                raw = await request.body()
         except TimeoutError:
             return JSONResponse({"error": "the request came too slowly"}, status_code=408)
         try:
@@ -104,7 +101,7 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
     def not_found(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         message = error.message if isinstance(error, CliError) else "There is no such page."
-        return HTMLResponse(pages.notice(request, message), status_code=status)
+        return pages.notice(request, message, status)
 
     return Starlette(
         routes=[

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
-from clew_daemon.reading import submission as inbox
+from clew_daemon.reading import submission
 from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import last_seq
-from clew_daemon.reading.submission import GoalSource, SubmitOptions, checked_goal
 
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000
@@ -49,7 +46,7 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the request"
         raise CliError(f"{where}: {first['msg']}") from None
-    answer: dict[str, Any] = send(instance.socket, wanted)
+    answer = send(instance.socket, wanted)
     said = answer.get("said") or answer["status"]
     return {"goal": answer["id"], "said": said, "command": command_of(wanted)}
 
@@ -70,14 +67,14 @@ def _wanted(what: str, body: GoalBody) -> ControlRequest:
 def _submit(instance: Instance, body: NewGoalBody) -> dict[str, str]:
     """Put a goal into the inbox, checked first, and wait a moment for the daemon's decision."""
     checks = (body.check,) if body.check else ()
-    options = SubmitOptions(body.name or None, body.agent or None, body.workspace or None, checks)
-    source = GoalSource("the goal", "goal.md", body.text.encode())
-    checked = checked_goal(instance, source, options)
+    named = (body.name or None, body.agent or None, body.workspace or None)
+    source = submission.GoalSource("the goal", "goal.md", body.text.encode())
+    checked = submission.checked_goal(instance, source, submission.SubmitOptions(*named, checks))
     before = last_seq(instance) or 0
-    [path] = inbox.drop_all(instance.places.inbox, [(source.name, checked.raw)])
-    submission = inbox.Submission(path)
-    inbox.await_decisions(instance, [submission], before, ACCEPTED_WITHIN_S)
-    if submission.error:
-        raise CliError(submission.error)
-    said = "accepted" if submission.goal else "put into the inbox; not accepted yet"
-    return {"goal": submission.goal or "", "said": said, "command": "clew submit FILE"}
+    [path] = submission.drop_all(instance.places.inbox, [(source.name, checked.raw)])
+    dropped = submission.Submission(path)
+    submission.await_decisions(instance, [dropped], before, ACCEPTED_WITHIN_S)
+    if dropped.error:
+        raise CliError(dropped.error)
+    said = "accepted" if dropped.goal else "put into the inbox; not accepted yet"
+    return {"goal": dropped.goal or "", "said": said, "command": "clew submit FILE"}

@@ -14,11 +14,7 @@ from clew_shared.config.tables import WebSettings
 
 
 @click.command()
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    help="Where to listen, instead of `[web] listen`; or unix:PATH.",
-)
+@click.option("--listen", metavar="HOST:PORT", help="Instead of `[web] listen`; or unix:PATH.")
 @click.option("--read-only", is_flag=True, help="Only show goals, and change nothing.")
 @click.option("--link", is_flag=True, help="Print another link to the `clew web` that runs.")
 @click.pass_obj
@@ -34,14 +30,13 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
     from clew_daemon.web.server import serve
 
     settings = instance.settings.web
-    if listen is not None:
-        settings = _with_listen(settings, listen)
-    code = serve(
-        instance,
-        settings.model_copy(update={"read_only": settings.read_only or read_only}),
-        announce=None if _is_service(instance.env) else _announce,
-    )
-    sys.exit(code)
+    given = {"read_only": settings.read_only or read_only, "listen": listen or settings.listen}
+    try:
+        settings = WebSettings.model_validate({**settings.model_dump(), **given})
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"--listen {why}") from None
+    sys.exit(serve(instance, settings, None if _is_service(instance.env) else _announce))
 
 
 def _is_service(env: Mapping[str, str]) -> bool:
@@ -53,11 +48,3 @@ def _is_service(env: Mapping[str, str]) -> bool:
 def _announce(link: str) -> None:
     click.echo(f"open {link}")
     click.echo("(the link works once; for another one: clew web --link)", err=True)
-
-
-def _with_listen(settings: WebSettings, listen: str) -> WebSettings:
-    try:
-        return type(settings).model_validate({**settings.model_dump(), "listen": listen})
-    except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise click.UsageError(f"--listen {why}") from None

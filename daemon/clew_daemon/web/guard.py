@@ -12,24 +12,21 @@ import html
 import secrets
 import time
 
+from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clew_daemon.web.rules import Head, Policy, Refusal, cookie
-from clew_daemon.web.sessions import Refused, Sessions
+from clew_daemon.web.rules import Policy, Refusal, cookie
+from clew_daemon.web.sessions import NotOpenedError, Sessions
 
-BODY_S = 10.0
-"""How long the body of a request may take."""
 SEND_S = 30.0
 """How long a client may take nothing of what it was sent."""
 LINK_PATH = "/link/"
 
-_NO_SESSION = (
-    "This page needs a session. `clew web` printed a link that opens one, once; "
-    "for another one, run: clew web --link"
-)
-
 _ANOTHER = "For another one, run: clew web --link"
+_NO_SESSION = (
+    f"This page needs a session. `clew web` printed a link that opens one, once. {_ANOTHER}"
+)
 SAFETY = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -56,32 +53,31 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        head = Head.of(scope["method"], scope["path"], scope["headers"])
+        method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
         send = _safe(send)
-        if refusal := self._policy.refusal(head):
+        if refusal := self._policy.refusal(method, headers):
             await _refused(refusal)(scope, receive, send)
-        elif head.path.startswith(LINK_PATH):
-            await self._opened(head)(scope, receive, send)
-        elif not self._sessions.knows(cookie(head, self._cookie)):
+        elif path.startswith(LINK_PATH):
+            await self._opened(method, path)(scope, receive, send)
+        elif not self._sessions.knows(cookie(headers, self._cookie)):
             await _refused(Refusal(401, _NO_SESSION))(scope, receive, send)
-        elif head.path == "/":
+        elif path == "/":
             await RedirectResponse(f"{self.prefix}/", 303)(scope, receive, send)
         else:
-            inner = {**scope, "root_path": self.prefix}
-            if not head.path.startswith(f"{self.prefix}/"):
-                inner["path"] = f"{self.prefix}{head.path}"
-            await self._app(inner, _bounded(receive), send)
+            own = path if path.startswith(f"{self.prefix}/") else f"{self.prefix}{path}"
+            await self._app({**scope, "root_path": self.prefix, "path": own}, receive, send)
 
-    def _opened(self, head: Head) -> Response:
+    def _opened(self, method: str, path: str) -> Response:
         """Redeem a link: it is used up by the first GET, and not by the look-ahead of a HEAD."""
-        if head.method != "GET":
+        if method != "GET":
             return _refused(Refusal(405, "Open this link in a browser."))
-        opened = self._sessions.redeem(head.path.removeprefix(LINK_PATH), time.monotonic())
-        if isinstance(opened, Refused):
-            return _refused(Refusal(401, f"{opened.value} {_ANOTHER}"))
-        path = f"{self.prefix}/"
-        crumb = f"{self._cookie}={opened}; Path={path}; HttpOnly; SameSite=Strict"
-        return RedirectResponse(path, 303, {"set-cookie": crumb})
+        try:
+            secret = self._sessions.redeem(path.removeprefix(LINK_PATH), time.monotonic())
+        except NotOpenedError as why:
+            return _refused(Refusal(401, f"{why} {_ANOTHER}"))
+        own = f"{self.prefix}/"
+        crumb = f"{self._cookie}={secret}; Path={own}; HttpOnly; SameSite=Strict"
+        return RedirectResponse(own, 303, {"set-cookie": crumb})
 
 
 def _safe(send: Send) -> Send:
@@ -96,25 +92,6 @@ def _safe(send: Send) -> Send:
             await send(message)
 
     return send_safely
-
-
-def _bounded(receive: Receive) -> Receive:
-    """Bound the time of the whole body; its length is bounded by the rules, and the server counts it.
-
-    After the body, what comes is the end of the connection, for which an answer that streams may wait long.
-    """
-    ends_at, over = time.monotonic() + BODY_S, False
-
-    async def receive_in_time() -> Message:
-        nonlocal over
-        if over:
-            return await receive()
-        async with asyncio.timeout(max(0.0, ends_at - time.monotonic())):
-            message = await receive()
-        over = not message.get("more_body", False)
-        return message
-
-    return receive_in_time
 
 
 def _refused(refusal: Refusal) -> Response:

@@ -47,57 +47,46 @@ class Listening:
 
 def listening(listen: str) -> Listening:
     """Bind `HOST:PORT` or `unix:PATH`; CliError where that cannot be done."""
-    if listen.startswith("unix:"):
-        path = Path(listen.removeprefix("unix:")).expanduser()
-        return Listening(_unix(path), "localhost", 0, path)
     host, _, port = listen.rpartition(":")
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    path = Path(listen.removeprefix("unix:")).expanduser() if listen.startswith("unix:") else None
+    inet = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    sock = socket.socket(socket.AF_UNIX if path else inet, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        sock.bind((host.strip("[]"), int(port)))
+        if path:
+            _bind_private(sock, path)
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host.strip("[]"), int(port)))
         sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
-        raise CliError(_explained(error, listen)) from None
+        raise CliError(f"cannot listen on {path or listen}: {_explained(error)}") from None
+    if path:
+        return Listening(sock, "localhost", 0, path)
     shown = "127.0.0.1" if host == "0.0.0.0" else "[::1]" if host == "[::]" else host  # noqa: S104 - compared
     return Listening(sock, shown, sock.getsockname()[1])
 
 
-def _unix(path: Path) -> socket.socket:
+def _bind_private(sock: socket.socket, path: Path) -> None:
     """Bind a socket that its user alone can reach; one that a killed server left is replaced."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    if path.is_socket():
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)):
+                path.unlink()
+    before = os.umask(0o177)
     try:
-        if path.is_socket() and not _answers(path):
-            path.unlink()
-        before = os.umask(0o177)
-        try:
-            sock.bind(str(path))
-        finally:
-            os.umask(before)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise CliError(_explained(error, str(path))) from None
-    return sock
+        sock.bind(str(path))
+    finally:
+        os.umask(before)
 
 
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True
-
-
-def _explained(error: Exception, listen: str) -> str:
+def _explained(error: Exception) -> str:
     if not isinstance(error, OSError):
-        return f"cannot listen on {listen}: {error}"
+        return str(error)
     if error.errno != errno.EADDRINUSE:
-        return f"cannot listen on {listen}: {error.strerror}"
+        return error.strerror or str(error)
     how = "end it, or choose another port: clew web --listen 127.0.0.1:PORT"
-    return f"cannot listen on {listen}: another program listens there; {how}"
+    return f"another program listens there; {how}"
 
 
 def link_socket(instance: Instance) -> Path:

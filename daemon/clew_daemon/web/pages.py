@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from itertools import islice
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 
 from clew_daemon.logs.look import pieces, plain
-from clew_daemon.reading.actions import last_actions, whole_action
+from clew_daemon.reading.actions import Action, last_actions, whole_action
 from clew_daemon.reading.diff import changed_files
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import in_view
+from clew_daemon.reading.goal_list import GoalView, in_view
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.log_tail import LogTail, entries_of
+from clew_daemon.reading.log_tail import LogEntry, LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.reading.timelines import Timelines
 from clew_daemon.record import pages as record_pages
-from clew_daemon.web.rendering import page
+from clew_daemon.web.rendering import environment
 from clew_shared.ledger import SEQ_MAX
 
 ENDED_SHOWN = 50
@@ -49,57 +48,47 @@ class Pages:
         """Show all goals that have not ended and the last that have: first what needs a person."""
         before = request.query_params.get("before")
         found = all_goals(self._instance, ENDED_SHOWN, before)
-        goals, stopped = in_view(found["goals"]), {"stopped": found["daemon"] is None}
-        return self._page(
-            request,
-            "goals.html",
-            goals=[{**goal, **stopped} for goal in goals],
-            needs=[goal for goal in goals if goal["needs_person"]],
-            rejected=[one for one in found["inbox"] if one["rejected"]],
-            more=found["more"],
-            before=before,
-        )
+        stopped = {"stopped": found["daemon"] is None}
+        goals = [{**goal, **stopped} for goal in in_view(found["goals"])]
+        values = {
+            "goals": goals,
+            "needs": [goal for goal in goals if goal["needs_person"]],
+            "rejected": [one for one in found["inbox"] if one["rejected"]],
+            "more": found["more"],
+            "before": before,
+        }
+        return self._page(request, "goals.html", values)
 
     def goal(self, request: Request) -> HTMLResponse:
-        """Show a goal: what it does, has done, was refused, costs and asks; its tree, timeline and last actions."""
-        goal = self._goal(request)
-        before = number(request.query_params.get("before"))
-        return self._page(
-            request, "goal.html", **self._record(goal, ACTIONS_SHOWN, before), before=before
-        )
-
-    def _record(self, goal: Mapping[str, Any], limit: int, before: int | None) -> dict[str, Any]:
-        """Return what the page of a goal shows, the latest first."""
+        """Show a goal, the latest first: what it does, has done, was refused, costs and asks; its tree and timeline."""
+        goal, before = self._goal(request), number(request.query_params.get("before"))
         timeline, refusals = self._timelines.of(goal["id"], goal["ended_at"])
-        actions, more = last_actions(self._instance, goal["id"], limit, before)
+        actions, more = last_actions(self._instance, goal["id"], ACTIONS_SHOWN, before)
         with open_ledger(self._instance) as reader:
             loops, _ = record_pages.loops(reader, goal["id"], LOOPS_SHOWN)
-        return {
+        values = {
             "goal": goal,
             "timeline": timeline,
             "refusals": refusals[: -REFUSALS_SHOWN - 1 : -1],
             "loops": loops[::-1],
             "actions": actions[::-1],
             "more": more,
+            "before": before,
         }
+        return self._page(request, "goal.html", values)
 
     def action(self, request: Request) -> HTMLResponse:
         """Show one action in full."""
-        goal, seq = self._goal(request), self._seq(request)
-        found = whole_action(self._instance, goal["id"], seq)
+        goal, found = self._action(request)
         output = found["output"] or ""
-        return self._page(
-            request,
-            "action.html",
-            goal=goal,
-            action=found,
-            output=output[:OUTPUT_SHOWN_CHARS],
-            hidden=max(0, len(output) - OUTPUT_SHOWN_CHARS),
-        )
+        hidden = max(0, len(output) - OUTPUT_SHOWN_CHARS)
+        shown = output[:OUTPUT_SHOWN_CHARS]
+        values = {"goal": goal, "action": found, "output": shown, "hidden": hidden}
+        return self._page(request, "action.html", values)
 
     def output(self, request: Request) -> PlainTextResponse:
         """Send the whole output of an action as plain text."""
-        found = whole_action(self._instance, self._goal(request)["id"], self._seq(request))
+        _, found = self._action(request)
         text = clean(found["output"] or "", lines=True)
         return PlainTextResponse(text.encode("utf-8", "replace"))
 
@@ -107,14 +96,13 @@ class Pages:
         """Show which files a goal has changed, and the difference."""
         goal = self._goal(request)
         found = changed_files(self._instance, goal["id"])
-        return self._page(request, "changes.html", goal=goal, changed=found)
+        return self._page(request, "changes.html", {"goal": goal, "changed": found})
 
     def prompt(self, request: Request) -> HTMLResponse:
         """Show the prompt of a turn, with the difference to the one before."""
-        goal = self._goal(request)
-        turn = number(request.query_params.get("turn"))
+        goal, turn = self._goal(request), number(request.query_params.get("turn"))
         found = inspected(self._instance, goal["id"], turn)
-        return self._page(request, "prompt.html", goal=goal, prompt=found)
+        return self._page(request, "prompt.html", {"goal": goal, "prompt": found})
 
     def log(self, request: Request) -> HTMLResponse:
         """Show the last lines of the log that contain a text (in whatever case), the latest first."""
@@ -123,44 +111,43 @@ class Pages:
             entries = entries_of(reversed(tail.last()), goal or None)
             found = (one for one in entries if text.casefold() in plain(one).casefold())
             lines = [_log_line(one) for one in islice(found, LINES_SHOWN)]
-        return self._page(request, "log.html", lines=lines, goal=goal, text=text)
+        return self._page(request, "log.html", {"lines": lines, "goal": goal, "text": text})
 
     def new(self, request: Request) -> HTMLResponse:
         """Show the form for a new goal."""
         names: list[str] = []
         with suppress(CliError):
             names = sorted(self._instance.settings_for_display.agents.names)
-        return self._page(request, "new.html", agents=names)
+        return self._page(request, "new.html", {"agents": names})
 
-    def notice(self, request: Request, message: str) -> str:
-        """Return a page that says what is wrong."""
-        return self._rendered(request, "notice.html", message=message)
+    def notice(self, request: Request, message: str, status: int) -> HTMLResponse:
+        """Say what is wrong."""
+        return self._page(request, "notice.html", {"message": message}, status)
 
-    def _goal(self, request: Request) -> Mapping[str, Any]:
+    def _goal(self, request: Request) -> GoalView:
         goal = goal_id(self._instance, request.path_params["goal"])
         found = one_goal(self._instance, goal)
         return {**found["goal"], "stopped": found["daemon"] is None}
 
-    def _seq(self, request: Request) -> int:
-        seq: int = request.path_params["seq"]
+    def _action(self, request: Request) -> tuple[GoalView, Action]:
+        goal, seq = self._goal(request), request.path_params["seq"]
         if seq > SEQ_MAX:
             raise CliError(f"there is no action #{seq}")
-        return seq
+        return goal, whole_action(self._instance, goal["id"], seq)
 
-    def _page(self, request: Request, template: str, **values: Any) -> HTMLResponse:
-        text = self._rendered(request, template, **values)
-        return HTMLResponse(text.encode("utf-8", "replace"))
-
-    def _rendered(self, request: Request, template: str, **values: Any) -> str:
+    def _page(
+        self, request: Request, template: str, values: Mapping[str, object], status: int = 200
+    ) -> HTMLResponse:
         base = {
             "base": request.scope.get("root_path", ""),
             "read_only": self._read_only,
             "running": self._instance.holder is not None,
         }
-        return page(template, **base, **values)
+        text = environment().get_template(template).render(**base, **values)
+        return HTMLResponse(text.encode("utf-8", "replace"), status)
 
 
-def _log_line(entry: dict[str, Any]) -> dict[str, str]:
+def _log_line(entry: LogEntry) -> dict[str, str]:
     at, level, event, _, rest = (text.strip() for text, _ in pieces(entry))
     goal = str(entry.get("goal") or "")
     rest = rest if len(rest) <= LINE_CHARS else f"{rest[:LINE_CHARS]}…"

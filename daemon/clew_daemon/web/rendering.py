@@ -50,11 +50,6 @@ def environment() -> Environment:
     return made
 
 
-def page(template: str, **values: Any) -> str:
-    """Return a rendered template."""
-    return environment().get_template(template).render(**values)
-
-
 def ago(at: float) -> str:
     """Return how long ago a moment was, in its largest unit; "" for none."""
     return roughly(max(0.0, time.time() - at)) if at else ""

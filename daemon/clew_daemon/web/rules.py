@@ -6,42 +6,17 @@ connect to it. So a request must name this server, come from its own pages, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers
 
 READING = ("GET", "HEAD")
 CHANGING = "POST"
 OWN_SITES = ("none", "same-origin")
-HEADER_VALUES_MAX = 64
 BODY_BYTES_MAX = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a request; header names are lower-case, each with all of its values."""
-
-    method: str
-    path: str
-    headers: Mapping[str, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Head:
-        """Make it from headers as ASGI has them."""
-        found: dict[str, tuple[str, ...]] = {}
-        for name, value in headers:
-            key = name.decode("latin-1").lower()
-            found[key] = (*found.get(key, ()), value.decode("latin-1"))
-        return cls(method, path, found)
-
-    def all(self, name: str) -> tuple[str, ...]:
-        """Return all values of a header."""
-        return self.headers.get(name, ())
-
-    def only(self, name: str) -> str:
-        """Return the value of a header that occurs once, otherwise ""."""
-        values = self.all(name)
-        return values[0] if len(values) == 1 else ""
+FOREIGN = "This request comes from the page of another site."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +34,59 @@ class Policy:
     hosts: frozenset[str]
     read_only: bool = False
 
-    def refusal(self, head: Head) -> Refusal | None:
+    def refusal(self, method: str, headers: Headers) -> Refusal | None:
         """Return why a request is refused, with a session or without; None if it may go on."""
-        return self._foreign(head) or self._unfit(head)
+        return self._foreign(headers) or self._unfit(method, headers)
 
-    def _foreign(self, head: Head) -> Refusal | None:
+    def _foreign(self, headers: Headers) -> Refusal | None:
         """Refuse what names another server (rebinding of a DNS name) or comes from another site's page."""
-        if head.only("host") not in self.hosts:
+        host = _only(headers, "host")
+        if host not in self.hosts:
             return Refusal(421, "This server does not answer for that host: see `[web] hosts`.")
-        if head.all("upgrade"):
+        if "upgrade" in headers:
             return Refusal(403, "There are no web sockets here.")
-        if any(site not in OWN_SITES for site in head.all("sec-fetch-site")):
-            return Refusal(403, "This request comes from the page of another site.")
-        if any(origin not in _origins(head.only("host")) for origin in head.all("origin")):
-            return Refusal(403, "This request comes from the page of another site.")
+        if any(site not in OWN_SITES for site in headers.getlist("sec-fetch-site")):
+            return Refusal(403, FOREIGN)
+        own = (f"http://{host}", f"https://{host}")
+        if any(origin not in own for origin in headers.getlist("origin")):
+            return Refusal(403, FOREIGN)
         return None
 
-    def _unfit(self, head: Head) -> Refusal | None:
-        if head.method in READING:
+    def _unfit(self, method: str, headers: Headers) -> Refusal | None:
+        if method in READING:
             return None
-        if head.method != CHANGING:
-            return Refusal(405, f"{head.method} is not used here.")
+        if method != CHANGING:
+            return Refusal(405, f"{method} is not used here.")
         if self.read_only:
             return Refusal(403, "This server only shows things: it was started with `read_only`.")
-        if len(head.all("origin")) != 1:
+        if len(headers.getlist("origin")) != 1:
             return Refusal(403, "A change must come from a page of this server.")
-        if head.only("content-type").partition(";")[0].strip().lower() != "application/json":
+        kind = _only(headers, "content-type").partition(";")[0].strip().lower()
+        if kind != "application/json":
             return Refusal(403, "A change must be sent as application/json.")
-        return _wrong_length(head)
+        return _wrong_length(headers)
 
 
-def cookie(head: Head, name: str) -> str:
+def _wrong_length(headers: Headers) -> Refusal | None:
+    length = _only(headers, "content-length")
+    if not length.isdigit() or "transfer-encoding" in headers:
+        return Refusal(411, "The length of the request must be given.")
+    if len(length) > 9 or int(length) > BODY_BYTES_MAX:
+        return Refusal(413, f"A request may have {BODY_BYTES_MAX:,} bytes at most.")
+    return None
+
+
+def _only(headers: Headers, name: str) -> str:
+    """Return the value of a header that occurs once, otherwise ""."""
+    values = headers.getlist(name)
+    return values[0] if len(values) == 1 else ""
+
+
+def cookie(headers: Headers, name: str) -> str:
     """Return the value of a cookie, "" if there is none or the header cannot be read."""
     jar = SimpleCookie()
     try:
-        jar.load("; ".join(head.all("cookie")))
+        jar.load("; ".join(headers.getlist("cookie")))
     except CookieError:
         return ""
     return jar[name].value if name in jar else ""
@@ -108,27 +101,11 @@ def served_hosts(address: str, port: int, named: Iterable[str]) -> frozenset[str
     found = {f"{host}:{port}" for host in known}
     found |= known if port == 80 else set()
     for host in named:
-        found |= {host} if _has_port(host) else {host, f"{host}:{port}"}
+        _, colon, its = host.rpartition("]")[2].rpartition(":")
+        found |= {host} if colon and its.isdigit() else {host, f"{host}:{port}"}
     return frozenset(host.lower() for host in found)
 
 
 def is_loopback(address: str) -> bool:
     """Return whether this machine alone can reach an address; all addresses (0.0.0.0) include it."""
     return address in ("localhost", "[::1]", "0.0.0.0", "[::]") or address.startswith("127.")  # noqa: S104 - compared
-
-
-def _has_port(host: str) -> bool:
-    return host.rpartition("]")[2].rpartition(":")[2].isdigit() and ":" in host.rpartition("]")[2]
-
-
-def _origins(host: str) -> tuple[str, str]:
-    return f"http://{host}", f"https://{host}"
-
-
-def _wrong_length(head: Head) -> Refusal | None:
-    length = head.only("content-length")
-    if not length.isdigit() or head.all("transfer-encoding"):
-        return Refusal(411, "The length of the request must be given.")
-    if len(length) > 9 or int(length) > BODY_BYTES_MAX:
-        return Refusal(413, f"A request may have {BODY_BYTES_MAX:,} bytes at most.")
-    return None

@@ -26,20 +26,6 @@ from clew_daemon.web.rules import Policy, served_hosts
 from clew_daemon.web.sessions import Sessions
 from clew_shared.config.tables import WebSettings
 
-
-def following(instance: Instance, live: LiveChanges) -> Following:
-    """Return what notes every change: the goals of new events, or all where the daemon came or went."""
-    loop = asyncio.get_running_loop()
-
-    def heard(news: StreamNews) -> None:
-        goals = {e.goal for e in news.events} if isinstance(news, StreamBatch) else {ALL}
-        with suppress(RuntimeError):  # the server has just ended
-            if goals:
-                loop.call_soon_threadsafe(live.add, sorted(goals))
-
-    return Following(instance, heard)
-
-
 IDLE_S = 15
 THREADS = 4
 """Pages that are made at once; each thread costs memory."""
@@ -65,7 +51,7 @@ async def _serve(
     announce: Callable[[str], None] | None,
 ) -> int:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    sessions, live = Sessions(), LiveChanges()
+    sessions, live, loop = Sessions(), LiveChanges(), asyncio.get_running_loop()
     hosts = served_hosts(place.address, place.port or 80, settings.hosts)
     app = web_app(instance, live, read_only=settings.read_only)
     guard = Guard(app, Policy(hosts, settings.read_only), sessions, place.port)
@@ -74,20 +60,23 @@ async def _serve(
     def new_link() -> str:
         return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
 
+    def heard(news: StreamNews) -> None:
+        """Note the goals of new events, or all where the daemon came or went."""
+        goals = {e.goal for e in news.events} if isinstance(news, StreamBatch) else {ALL}
+        with suppress(RuntimeError):  # the server has just ended
+            if goals:
+                loop.call_soon_threadsafe(live.add, sorted(goals))
+
+    def end(*_: object) -> None:  # before the server takes signals, and when it raises them again
+        server.should_exit = True
+
     links = link_server(instance, place.base, new_link)
     try:
         make_private(instance.places.run)
         await links.start()
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
-    followed = following(instance, live)
-    notifier = Notifier.from_env(os.environ)
-
-    def end(
-        *_: object,
-    ) -> None:  # before the server takes signals, and when it raises them once more
-        server.should_exit = True
-
+    followed, notifier = Following(instance, heard), Notifier.from_env(os.environ)
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, end)
     try:

@@ -8,10 +8,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from enum import Enum
-from typing import TypeVar
-
-T = TypeVar("T")
 
 LINKS_MAX = 64
 """Links that are remembered, used ones too; the oldest is dropped."""
@@ -20,38 +16,32 @@ SESSIONS_MAX = 32
 TOKEN_BYTES = 32
 
 
-class Refused(Enum):
-    """Why a link opens no session."""
-
-    USED = "This link has been used already."
-    EXPIRED = "This link has expired."
-    UNKNOWN = "This link is not valid."
+class NotOpenedError(Exception):
+    """A link opens no session; the text says why."""
 
 
 class Sessions:
     """Makes links and redeems each of them once."""
 
     def __init__(self) -> None:
-        self._links: OrderedDict[bytes, float | None] = OrderedDict()  # None: it was used
-        self._sessions: OrderedDict[bytes, None] = OrderedDict()
+        self._links: OrderedDict[bytes, float | None] = OrderedDict()  # when it expires; None: used
+        self._sessions: OrderedDict[bytes, float | None] = OrderedDict()
 
     def new_link(self, now: float) -> str:
         """Return the token of a new link; `now` is in seconds on a monotonic clock."""
-        token = secrets.token_urlsafe(TOKEN_BYTES)
-        _add(self._links, _digest(token), now + LINK_S, LINKS_MAX)
-        return token
+        return _add(self._links, now + LINK_S, LINKS_MAX)
 
-    def redeem(self, token: str, now: float) -> str | Refused:
-        """Return the secret of a new session for a link's token, which is used up; or why there is none."""
+    def redeem(self, token: str, now: float) -> str:
+        """Return the secret of a new session for a link's token, which is used up; or raise NotOpenedError."""
         digest = _digest(token)
         if digest not in self._links:
-            return Refused.UNKNOWN
+            raise NotOpenedError("This link is not valid.")
         expires, self._links[digest] = self._links[digest], None
-        if expires is None or now > expires:
-            return Refused.USED if expires is None else Refused.EXPIRED
-        secret = secrets.token_urlsafe(TOKEN_BYTES)
-        _add(self._sessions, _digest(secret), None, SESSIONS_MAX)
-        return secret
+        if expires is None:
+            raise NotOpenedError("This link has been used already.")
+        if now > expires:
+            raise NotOpenedError("This link has expired.")
+        return _add(self._sessions, None, SESSIONS_MAX)
 
     def knows(self, secret: str) -> bool:
         """Return whether this is the secret of a session."""
@@ -62,7 +52,10 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-def _add(known: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
-    known[digest] = value
+def _add(known: OrderedDict[bytes, float | None], expires: float | None, most: int) -> str:
+    """Return a new secret, after adding it to those that are known."""
+    secret = secrets.token_urlsafe(TOKEN_BYTES)
+    known[_digest(secret)] = expires
     while len(known) > most:
         known.popitem(last=False)
+    return secret
