@@ -171,7 +171,10 @@ def link():
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(5)
         sock.connect(path)
-        sock.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "link", "params": {}}\\n')
+        try:
+            sock.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "link", "params": {}}\\n')
+        except BrokenPipeError:
+            pass  # a refusal may come before the request is read
         return sock.recv(4096).decode().strip()
 for attempt in (http, link):
     try:
