@@ -2,8 +2,7 @@
 
 import pytest
 
-from clew_daemon.learning.loops import loop_tag
-from clew_daemon.learning.review import ReviewFold
+from clew_daemon.learning.review import ReviewFold, tag_for
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
@@ -13,12 +12,13 @@ LESSON = (
 )
 
 
-def folded(*events):
-    """Return the loops at the last rest of these events, which get the numbers 1, 2, 3, …"""
-    fold, found = ReviewFold("g", Spec(description="x"), lambda _seq: ""), None
+def folded(*events, checks=()):
+    """Return the outcome at the last rest of these events, which get the numbers 1, 2, 3, …"""
+    spec = Spec(description="x", checks=dict(checks))
+    fold, found = ReviewFold("g", spec, lambda _seq: ""), None
     for seq, event in enumerate(events, start=1):
         found = fold.take(seq, event) or found
-    return found.loops
+    return found
 
 
 def allowed(cmd, tool="run_cmd"):
@@ -61,4 +61,5 @@ SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
 def test_only_a_goal_whose_checks_passed_speaks_for_or_against_a_lesson(events, verified, tag):
     content = f"{LESSON} (seen: ended by `run_cmd sed`)"
     bullet = Bullet("loo-00001", "loops", content, seen_in=("g",))
-    assert loop_tag(bullet, folded(*events, END), verified=verified) == tag
+    outcome = folded(*events, END, checks={"ok": "true"} if verified else {})
+    assert tag_for(outcome, bullet)[0] == tag

@@ -1,8 +1,10 @@
 """The playbook as events: what a change means, that a replay gives the same, and what an import does."""
 
+import json
+
 import pytest
 
-from clew_daemon.learning import deltas, exchange
+from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import DeltaError, Draft, fold
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record.codec import decode_playbook, encode
@@ -17,16 +19,16 @@ class Kept:
     def __init__(self):
         self.playbook, self.events = LearnedPlaybook(), []
 
-    def do(self, change, *args, at=NOW, **kwargs):
+    def do(self, change, *, at=NOW):
         """Decide, record and fold; the events of it."""
-        draft = Draft.of(self.playbook)
-        change(draft, *args, at=at, **kwargs)
+        draft = Draft.of(self.playbook, at, "g-1")
+        change(draft)
         self.playbook = draft.playbook
         self.events += draft.events
         return draft.events
 
     def learn(self, *changes, at=NOW):
-        return self.do(deltas.learn, changes, "g-1", at=at)
+        return self.do(lambda draft: draft.learn(changes), at=at)
 
     def add(self, content, section="testing", at=NOW):
         return self.learn({"op": "add", "section": section, "content": content}, at=at)[0].id
@@ -45,8 +47,8 @@ def test_a_replay_of_the_events_gives_the_same_playbook(kept):
     kept.add("Read logs")
     kept.learn({"op": "tag", "id": first, "tag": "helpful"})
     kept.learn({"op": "update", "id": first, "content": "Run all tests"}, at=NOW + 5)
-    kept.do(deltas.remove, first, "by a person")
-    kept.do(deltas.restore, first)
+    kept.do(lambda draft: draft.remove(first, "by a person"))
+    kept.do(lambda draft: draft.restore(first))
     written = [decode_playbook(encode(event)) for event in kept.events]
     assert written == kept.events
     assert fold(written).to_dict() == kept.playbook.to_dict()
@@ -81,17 +83,15 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
 
 def imported(kept, text):
     done = {}
-    kept.do(
-        lambda draft, at: done.update(exchange.import_bullets(draft, exchange.imported(text), at))
-    )
+    kept.do(lambda draft: done.update(draft.import_bullets(deltas.imported(text))))
     return done
 
 
 def test_what_was_exported_is_imported_once(kept):
     kept.add("Run tests")
     kept.add("List first", "file_operations")
-    kept.do(deltas.credit, ["tes-00001"], "helpful", "g", "completed")
-    text = exchange.exported(kept.playbook)
+    kept.do(lambda draft: draft.tag("tes-00001", "helpful", "completed"))
+    text = json.dumps(kept.playbook.to_dict())
     assert imported(kept, text) == {"added": 0, "updated": 0, "known": 2}
     other = Kept()
     assert imported(other, text) == {"added": 2, "updated": 0, "known": 0}

@@ -48,7 +48,7 @@ def ended(status):
 )
 def test_only_what_was_verified_credits(events, spec, tag):
     found = rests([SHOWN, *events], spec)
-    assert [(rest.tag, rest.shown) for rest in found] == [(tag, ("tes-00001",))]
+    assert [(rest.tag, tuple(rest.shown)) for rest in found] == [(tag, ("tes-00001",))]
 
 
 def taught(*events, outputs=(), spec=CHECKED):

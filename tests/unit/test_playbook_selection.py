@@ -1,6 +1,6 @@
 """Which strategies an agent is shown: by goal, by verdicts, by age, and a few on trial."""
 
-from clew_daemon.learning.selection import select
+from clew_daemon.learning.playbook import select
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
 from clew_shared.record.moment import iso

@@ -159,7 +159,8 @@ class Housekeeping:
     async def _prune(self) -> None:
         settings = self._daemon.settings.playbook
         if settings.enabled:
-            await self._daemon.playbook.prune(settings.prune_below, VERDICTS_MIN)
+            below = settings.prune_below
+            await self._daemon.playbook.change(lambda draft: draft.prune(below, VERDICTS_MIN))
 
     async def _feed_watchdog(self, notifier: Notifier, interval_s: float) -> None:
         """Feed the service manager's watchdog while the event loop and the ledger really answer."""

@@ -16,7 +16,7 @@ from clew_daemon.control.lookup import GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
-from clew_daemon.learning.exchange import from_entry
+from clew_daemon.learning.deltas import from_entry
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
@@ -232,10 +232,11 @@ class ControlHandlers:
         self, request: rq.RemoveStrategyRequest | rq.RestoreStrategyRequest
     ) -> JsonObject:
         """Archive a strategy, or restore it from the archive."""
-        playbook = self._d.playbook
-        removes = isinstance(request, rq.RemoveStrategyRequest)
         try:
-            await (playbook.remove if removes else playbook.restore)(request.id)
+            if isinstance(request, rq.RemoveStrategyRequest):
+                await self._d.playbook.change(lambda draft: draft.remove(request.id, "by a person"))
+            else:
+                await self._d.playbook.change(lambda draft: draft.restore(request.id))
         except ValueError as error:
             raise ControlError(f"{error}; see `clew playbook list --archived`") from None
         return {"id": request.id}
@@ -247,13 +248,14 @@ class ControlHandlers:
             below = self._d.settings.playbook.prune_below
         if not -1 <= below <= 1:
             raise ControlError(f"`below` is {below}; a score is between -1 and 1")
-        return {"removed": await self._d.playbook.prune(below), "below": below}
+        removed = await self._d.playbook.change(lambda draft: draft.prune(below))
+        return {"removed": removed, "below": below}
 
     async def _import(self, request: rq.ImportRequest) -> JsonObject:
         if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
             raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
         try:
             bullets = [from_entry(entry) for entry in request.bullets]
-            return dict(await self._d.playbook.import_bullets(bullets))
+            return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(bullets)))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None

@@ -1,16 +1,15 @@
-"""The playbook as a fold of its events, and what a change to it means: deltas, credits, lessons in, events out.
+"""Changes to the playbook, and the playbook as a fold of them: a replay yields the same one everywhere, ids included.
 
-A replay on any machine at any time yields the same playbook, ids included.
-
-Pure: the time is an argument, and only the caller's draft changes. Each function sees the playbook as it is after the
-events already in the draft.
+Pure: the time is an argument, and only a draft changes. Each change sees the playbook as it is after the earlier ones.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew_shared.playbook.bullet import TAGS, Bullet, Tag
+from clew_shared.playbook.bullet import TAGS, Bullet, Tag, seconds
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import (
@@ -26,6 +25,9 @@ from clew_shared.text.redact import redact
 BULLETS_MAX = 2_000
 VERDICTS_MIN = 3
 """Automatic pruning leaves a strategy alone until this many outcomes spoke for or against it."""
+
+_ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
+_AS_RECORDED = {"id", "section", "content", *TAGS, "source_goal", "seen_in"}
 
 
 class DeltaError(ValueError):
@@ -49,156 +51,186 @@ class Lesson:
 
 @dataclass(slots=True)
 class Draft:
-    """A copy of a playbook and the events applied to it; the original does not change."""
+    """A copy of a playbook, and the events of what is changed in it at one time, for a `goal` or by a person ("")."""
 
     playbook: LearnedPlaybook
-    events: list[ev.Event]
+    at: float
+    goal: str = ""
+    events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, playbook: LearnedPlaybook) -> "Draft":
-        return cls(playbook.copy(), [])
+    def of(cls, playbook: LearnedPlaybook, at: float, goal: str = "") -> "Draft":
+        return cls(playbook.copy(), at, goal)
 
-    def add(self, event: ev.Event) -> None:
+    def learn(self, deltas: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Apply an agent's deltas in order; return the ids that they touched. DeltaError if one is wrong."""
+        touched = []
+        for n, delta in enumerate(deltas):
+            try:
+                touched.append(self._apply(delta))
+            except ValueError as error:
+                raise DeltaError(f"delta {n}: {error}") from None
+        return touched
+
+    def add_lessons(self, lessons: Iterable[Lesson], credited: Iterable[str] = ()) -> None:
+        """Add what a run taught; a known lesson counts as neutral, once, and an archived one stays archived.
+
+        A strategy that this outcome has `credited` is not counted again.
+        """
+        for one in lessons:
+            if known := self.playbook.find(one.section, one.content):
+                if known.id not in credited:
+                    self._add(one)
+            elif len(self.playbook.bullets()) < BULLETS_MAX and not self.playbook.find(
+                one.section, one.content, archived=True
+            ):
+                self._add(one)
+
+    def tag(
+        self, bullet_id: str, tag: Tag, reason: str = "", *, times: int = 1, seen: bool = False
+    ) -> None:
+        """Credit a strategy, and say why."""
+        self._record(
+            BulletTagged(
+                at=self.at,
+                id=bullet_id,
+                tag=tag,
+                source_goal=self.goal,
+                times=times,
+                reason=redact(reason),
+                seen=seen,
+            )
+        )
+
+    def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
+        """Archive strategies with at least `verdicts_min` verdicts that score below; return their ids."""
+        live = self.playbook.bullets()
+        failed = [one for one in live if one.verdicts >= verdicts_min and one.score < below]
+        for one in failed:
+            self.remove(one.id, f"pruned: score {one.score:.2f} is below {below:g}")
+        return [one.id for one in failed]
+
+    def remove(self, bullet_id: Any, reason: str) -> None:
+        """Archive a strategy; DeltaError if no strategy has that id."""
+        one = self._existing(bullet_id)
+        self._record(BulletRemoved(at=self.at, id=one.id, reason=reason, source_goal=self.goal))
+
+    def restore(self, bullet_id: str) -> None:
+        """Restore a strategy from the archive; DeltaError if it is not there."""
+        found = next((one for one in self.playbook.archived() if one.id == bullet_id), None)
+        if found is None:
+            raise DeltaError(f"no strategy {bullet_id!r} in the archive")
+        if twin := self.playbook.find(found.section, found.content):
+            raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
+        self._record(BulletRestored(at=self.at, id=bullet_id))
+
+    def import_bullets(self, bullets: Iterable[Bullet]) -> dict[str, int]:
+        """Add or update foreign bullets; return the counts of `added`, `updated` and unchanged (`known`) ones.
+
+        A known strategy takes the larger counts, because a copy cannot be distinguished from an independent find; one
+        that was archived here stays archived.
+        """
+        counts = {"added": 0, "updated": 0, "known": 0}
+        for one in bullets:
+            counts[self._import(one)] += 1
+        return counts
+
+    def _import(self, theirs: Bullet) -> str:
+        section, content = normalized(theirs.section, redact(theirs.content))
+        mine = self.playbook.find(section, content)
+        if mine is None:
+            if self.playbook.find(section, content, archived=True):
+                return "known"
+            self._put(replace(theirs, section=section, content=content), "imported")
+            return "added"
+        more = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
+        larger = [tag for tag in TAGS if more[tag] > 0]
+        for tag in larger:
+            self.tag(mine.id, tag, "imported", times=more[tag])
+        return "updated" if larger else "known"
+
+    def _apply(self, delta: Mapping[str, Any]) -> str:
+        """Apply one delta of an agent; return the id that it touched."""
+        op, content = delta.get("op"), delta.get("content")
+        if op == "add":
+            section = delta.get("section")
+            if not isinstance(section, str) or not isinstance(content, str):
+                raise DeltaError("`add` needs `section` and `content`, both strings")
+            return self._add(Lesson(section, content))
+        if op not in ("tag", "update", "remove"):
+            raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
+        bullet = self._existing(delta.get("id"))
+        if op == "remove":
+            self.remove(bullet.id, "by the agent")
+        elif op == "tag":
+            if delta.get("tag") not in TAGS:
+                raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
+            self.tag(bullet.id, delta["tag"])
+        else:
+            self._update(bullet, content)
+        return bullet.id
+
+    def _update(self, bullet: Bullet, content: object) -> None:
+        if not isinstance(content, str):
+            raise DeltaError("`update` needs `content`, a string")
+        _, content = normalized(bullet.section, redact(content))
+        twin = self.playbook.find(bullet.section, content)
+        if twin and twin.id != bullet.id:
+            raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
+        changed = BulletUpdated(at=self.at, id=bullet.id, content=content, source_goal=self.goal)
+        self._record(changed)
+
+    def _add(self, lesson: Lesson) -> str:
+        """Add a lesson, or count one that is known as neutral; return its id."""
+        section, content = normalized(lesson.section, redact(lesson.content))
+        if known := self.playbook.find(section, content):
+            self.tag(known.id, "neutral", lesson.again, seen=lesson.seen)
+            return known.id
+        seen_in = (self.goal,) if lesson.seen else ()
+        found = Bullet("", section, content, source_goal=self.goal, seen_in=seen_in)
+        return self._put(found, redact(lesson.evidence), lesson.actions)
+
+    def _put(self, found: Bullet, evidence: str, actions: tuple[int, ...] = ()) -> str:
+        """Record a strategy that is new here, and return its id: its own where that is free."""
+        known = [*self.playbook.bullets(), *self.playbook.archived()]
+        if len(self.playbook.bullets()) >= BULLETS_MAX:
+            raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
+        free = _ID.fullmatch(found.id) and all(one.id != found.id for one in known)
+        event = BulletAdded(
+            at=self.at,
+            id=found.id if free else self.playbook.next_id(found.section),
+            section=found.section,
+            content=found.content,
+            source_goal=found.source_goal,
+            helpful=found.helpful,
+            harmful=found.harmful,
+            neutral=found.neutral,
+            evidence=evidence,
+            actions=actions,
+            expires_at=seconds(found.expires_at) if found.expires_at else 0.0,
+            created_at=found.created_at if seconds(found.created_at) else "",
+            seen_in=found.seen_in,
+        )
+        self._record(event)
+        return event.id
+
+    def _existing(self, bullet_id: object) -> Bullet:
+        bullet = self.playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
+        if bullet is None:
+            raise DeltaError(f"no strategy {bullet_id!r}")
+        return bullet
+
+    def _record(self, event: ev.Event) -> None:
         apply(self.playbook, event)
         self.events.append(event)
-
-
-def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: float) -> list[str]:
-    """Apply an agent's deltas in order; return the ids that they touched. DeltaError if one is wrong."""
-    touched = []
-    for n, delta in enumerate(deltas):
-        try:
-            event = _delta(draft.playbook, delta, goal, at)
-        except ValueError as error:
-            raise DeltaError(f"delta {n}: {error}") from None
-        draft.add(event)
-        touched.append(event.id)
-    return touched
-
-
-def add_lessons(
-    draft: Draft, lessons: Iterable[Lesson], goal: str, at: float, credited: Sequence[str] = ()
-) -> None:
-    """Add what a run taught; a known lesson counts as neutral, once, and an archived one stays archived.
-
-    A strategy that this outcome has `credited` is not counted again.
-    """
-    for lesson in lessons:
-        known = draft.playbook.find(lesson.section, lesson.content)
-        if known is None and draft.playbook.find(lesson.section, lesson.content, archived=True):
-            continue
-        if known and known.id in credited:
-            continue
-        if known is None and len(draft.playbook.bullets()) >= BULLETS_MAX:
-            continue
-        draft.add(_addition(draft.playbook, lesson, goal, at))
-
-
-def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, at: float) -> None:
-    """Tag the strategies that a goal's agents were shown with the goal's outcome."""
-    for bullet_id in ids:
-        if draft.playbook.get_bullet(bullet_id):
-            event = BulletTagged(at=at, id=bullet_id, tag=tag, source_goal=goal, reason=reason)
-            draft.add(event)
-
-
-def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[str]:
-    """Archive strategies with at least `verdicts_min` verdicts that score below; return their ids."""
-    failed = [
-        one
-        for one in draft.playbook.bullets()
-        if one.verdicts >= verdicts_min and one.score < below
-    ]
-    for one in failed:
-        reason = f"pruned: score {one.score:.2f} is below {below:g}"
-        draft.add(BulletRemoved(at=at, id=one.id, reason=reason))
-    return [one.id for one in failed]
-
-
-def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
-    """Archive a strategy; DeltaError if no strategy has that id."""
-    _existing(draft.playbook, bullet_id)
-    draft.add(BulletRemoved(at=at, id=bullet_id, reason=reason))
-
-
-def restore(draft: Draft, bullet_id: str, at: float) -> None:
-    """Restore a strategy from the archive; DeltaError if it is not there."""
-    found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
-    if found is None:
-        raise DeltaError(f"no strategy {bullet_id!r} in the archive")
-    if twin := draft.playbook.find(found.section, found.content):
-        raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
-    draft.add(BulletRestored(at=at, id=bullet_id))
-
-
-def _delta(playbook: LearnedPlaybook, delta: Mapping[str, Any], goal: str, at: float) -> Any:
-    op, bullet_id = delta.get("op"), delta.get("id")
-    if op == "add":
-        section, content = delta.get("section"), delta.get("content")
-        if not isinstance(section, str) or not isinstance(content, str):
-            raise DeltaError("`add` needs `section` and `content`, both strings")
-        return _addition(playbook, Lesson(section, content), goal, at)
-    if op not in ("tag", "update", "remove"):
-        raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
-    bullet = _existing(playbook, bullet_id)
-    if op == "tag":
-        if delta.get("tag") not in TAGS:
-            raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
-        return BulletTagged(at=at, id=bullet.id, tag=delta["tag"], source_goal=goal)
-    if op == "remove":
-        return BulletRemoved(at=at, id=bullet.id, reason="by the agent", source_goal=goal)
-    return _update(playbook, bullet, delta.get("content"), goal, at)
-
-
-def _update(playbook: LearnedPlaybook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
-    if not isinstance(content, str):
-        raise DeltaError("`update` needs `content`, a string")
-    _, content = normalized(bullet.section, redact(content))
-    twin = playbook.find(bullet.section, content)
-    if twin and twin.id != bullet.id:
-        raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
-    return BulletUpdated(at=at, id=bullet.id, content=content, source_goal=goal)
-
-
-def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -> Any:
-    section, content = normalized(lesson.section, redact(lesson.content))
-    known = playbook.find(section, content)
-    if known:
-        return BulletTagged(
-            at=at,
-            id=known.id,
-            tag="neutral",
-            source_goal=goal,
-            reason=redact(lesson.again),
-            seen=lesson.seen,
-        )
-    if len(playbook.bullets()) >= BULLETS_MAX:
-        raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
-    return BulletAdded(
-        at=at,
-        id=playbook.next_id(section),
-        section=section,
-        content=content,
-        source_goal=goal,
-        evidence=redact(lesson.evidence),
-        actions=lesson.actions,
-        seen_in=(goal,) if lesson.seen else (),
-    )
-
-
-def _existing(playbook: LearnedPlaybook, bullet_id: Any) -> Bullet:
-    bullet = playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
-    if bullet is None:
-        raise DeltaError(f"no strategy {bullet_id!r}")
-    return bullet
 
 
 # ---- the fold
 
 
-def fold(events: Iterable[ev.Event], playbook: LearnedPlaybook | None = None) -> LearnedPlaybook:
-    """Return the playbook with recorded events applied, oldest first."""
-    playbook = playbook or LearnedPlaybook()
+def fold(events: Iterable[ev.Event]) -> LearnedPlaybook:
+    """Return the playbook that recorded events give, oldest first."""
+    playbook = LearnedPlaybook()
     for event in events:
         apply(playbook, event)
     return playbook
@@ -208,17 +240,23 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
     """Apply one event to the playbook, in place; an unknown id changes nothing."""
     match event:
         case BulletAdded():
-            playbook.put(_bullet(event))
+            bullet = Bullet(
+                **event.model_dump(include=_AS_RECORDED),
+                created_at=event.created_at or iso(event.at),
+                expires_at=iso(event.expires_at) if event.expires_at else "",
+            )
+            bullet.updated_at = iso(event.at)
+            playbook.put(bullet)
         case BulletTagged():
-            if bullet := playbook.get_bullet(event.id):
-                bullet.tag(event.tag, event.times, iso(event.at))
-                if bullet.expires_at and event.expires_at:
-                    bullet.expires_at = iso(event.expires_at)
+            if known := playbook.get_bullet(event.id):
+                known.tag(event.tag, event.times, iso(event.at))
+                if known.expires_at and event.expires_at:
+                    known.expires_at = iso(event.expires_at)
                 if event.seen:
-                    bullet.see(event.source_goal)
+                    known.see(event.source_goal)
         case BulletUpdated():
-            if bullet := playbook.get_bullet(event.id):
-                bullet.content, bullet.updated_at = event.content, iso(event.at)
+            if known := playbook.get_bullet(event.id):
+                known.content, known.updated_at = event.content, iso(event.at)
         case BulletRemoved():
             playbook.remove_bullet(event.id)
         case BulletRestored():
@@ -227,17 +265,25 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
             pass
 
 
-def _bullet(event: BulletAdded) -> Bullet:
-    return Bullet(
-        id=event.id,
-        section=event.section,
-        content=event.content,
-        helpful=event.helpful,
-        harmful=event.harmful,
-        neutral=event.neutral,
-        created_at=event.created_at or iso(event.at),
-        updated_at=iso(event.at),
-        source_goal=event.source_goal,
-        expires_at=iso(event.expires_at) if event.expires_at else "",
-        seen_in=event.seen_in,
-    )
+# ---- what an export, or a program, gives
+
+
+def imported(text: str) -> list[Bullet]:
+    """Parse an export, or a JSON list of bullets; ValueError if it is wrong."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if isinstance(data, Mapping):
+        return LearnedPlaybook.from_dict(data).bullets()
+    if not isinstance(data, list):
+        raise ValueError("a playbook is an object or a list")  # noqa: TRY004 (what a file holds is a value)
+    return [from_entry(entry) for entry in data]
+
+
+def from_entry(entry: object) -> Bullet:
+    """Return the bullet of a JSON object whose id may be absent; ValueError if it is wrong."""
+    if not isinstance(entry, Mapping):
+        raise ValueError("a strategy must be an object")  # noqa: TRY004 (what a file holds is a value)
+    bullet = Bullet.from_dict({**entry, "id": entry.get("id") or "new"})
+    return replace(bullet, id=entry.get("id") or "")

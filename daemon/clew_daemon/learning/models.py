@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from clew_daemon.config.profiles import GOALS_MIN
@@ -35,55 +34,36 @@ USED_LOADED_MAX = 2_000
 """How many of the latest records of all models are read."""
 
 
-@dataclass(slots=True)
-class Needs:
-    """What the last verified goals of each model needed, by the model."""
-
-    by_model: dict[str, deque[int]] = field(default_factory=dict)
-
-    def add(self, event: ModelUsed) -> None:
-        """Take in a goal, the newest so far; an older record may say nothing."""
-        if event.needed:
-            goals = self.by_model.setdefault(event.model, deque(maxlen=RECENT_GOALS))
-            goals.append(event.needed)
-
-    def goals(self, model: str) -> int:
-        """Return how many verified goals of a model count."""
-        return len(self.by_model.get(model, ()))
-
-    def turns(self, model: str) -> int:
-        """Return the turns of the longest attempt in them, 0 for too few goals."""
-        return max(self.by_model[model]) if self.goals(model) >= GOALS_MIN else 0
-
-
-def recorded_needs(bodies: list[bytes]) -> Needs:
-    """Return what models needed, from the bodies of events, newest first."""
-    found = Needs()
-    for body in reversed(bodies):
-        found.add(ModelUsed.model_validate_json(body))
-    return found
-
-
 class KnownModels:
     """What is known of each model, from the ledger and from goals since; call `load` first."""
 
     def __init__(self, goals: GoalStore) -> None:
         self._goals = goals
-        self._needs = Needs()
+        self._needed: dict[str, deque[int]] = {}  # by the model, of its last goals
         goals.listeners.append(self._on_records)
 
     def load(self) -> None:
         """Read what the ledger has."""
-        self._needs = recorded_needs(self._goals.ledger.own("model_used", USED_LOADED_MAX))
+        self._needed.clear()
+        for body in reversed(self._goals.ledger.own("model_used", USED_LOADED_MAX)):
+            self._add(ModelUsed.model_validate_json(body))
 
     def turns_needed(self, agent: Agent) -> int:
-        """Return the turns of the longest attempt that verified goals of an agent's model needed, 0 if unknown."""
-        return self._needs.turns(model_key(agent)) if isinstance(agent, LlmAgentSettings) else 0
+        """Return the turns of the longest attempt that verified goals of an agent's model needed, 0 if too few did."""
+        if not isinstance(agent, LlmAgentSettings):
+            return 0
+        needed = self._needed.get(model_key(agent), ())
+        return max(needed) if len(needed) >= GOALS_MIN else 0
+
+    def _add(self, event: ModelUsed) -> None:
+        if event.needed:  # an older record may say nothing
+            recent = deque[int](maxlen=RECENT_GOALS)
+            self._needed.setdefault(event.model, recent).append(event.needed)
 
     def _on_records(self, _goal: str, records: list[RecordedEvent]) -> None:
         for record in records:
             if isinstance(record.event, ModelUsed):
-                self._needs.add(record.event)
+                self._add(record.event)
 
 
 def continued(agent: Agent, last: Prompt | None) -> Prompt | None:

@@ -1,30 +1,45 @@
-"""The playbook of this home: a fold of its events in the ledger, and the only way to change it.
+"""The playbook of this home: a fold of its events in the ledger, the only way to change it, and what agents are shown.
 
-`deltas`, `exchange` and `review` decide what a change means; here it is recorded. A change takes effect at once and is
-answered once it is durable.
+`deltas` and `review` decide what a change means; here it is recorded. A change takes effect at once and is answered
+once it is durable.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from clew_daemon.learning import deltas, exchange, review
+from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
-from clew_daemon.learning.selection import CHARS_MAX, select
-from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, Readable
-from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.answers import WrongState
-from clew_shared.core.core import Core
-from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.bullet import Bullet, seconds
+from clew_shared.playbook.curator import key_words
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
-from clew_shared.record.state import State
+
+if TYPE_CHECKING:
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.config.tables import PlaybookSettings
+    from clew_shared.core.core import Core
+    from clew_shared.record.state import State
+
+R = TypeVar("R")
+
+TRIAL_SHARE = 0.2
+"""The share of places for strategies without a verdict of an outcome yet."""
+RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
+"""A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
+RECENCY_HALF_LIFE_S = 30 * 86_400.0
+CHARS_MAX = 60_000
+"""The strategies fit a line of the worker protocol, however many are configured."""
+LINE_CHARS = 60
+"""What a strategy's line takes besides its content: id, counts, and a share of the heading."""
 
 
 def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.Event]]:
@@ -60,9 +75,12 @@ class PlaybookStore:
         """Return what an agent of the goal is shown now, within a number of characters."""
         if not settings.enabled:
             return []
-        words = goal_words(state)
-        places = settings.max_strategies
-        return select(self.current.bullets(), words, time.time(), places, chars_max)
+        spec, tasks = state.spec, state.goal.tasks
+        tree = [t.description for t in tasks]
+        tree += [s.description for t in tasks for s in t.subtasks]
+        about = [spec.description, spec.notes, spec.done_when, *spec.checks.values(), *tree]
+        bullets, places = self.current.bullets(), settings.max_strategies
+        return select(bullets, "\n".join(about), time.time(), places, chars_max)
 
     async def learn(
         self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings
@@ -73,12 +91,10 @@ class PlaybookStore:
         """
         if not settings.enabled:
             return []
-        draft = Draft.of(self.current)
         try:
-            touched = deltas.learn(draft, changes, state.goal_id, time.time())
+            touched = await self.change(lambda draft: draft.learn(changes), state.goal_id)
         except DeltaError as error:
             raise WrongState(str(error)) from None
-        await self._adopt(draft)
         shown = {one.id: one for one in self.chosen(state, settings)}
         shown |= {one.id: one for i in touched if (one := self.current.get_bullet(i))}
         return [bullet.to_dict() for bullet in shown.values()]
@@ -90,54 +106,64 @@ class PlaybookStore:
 
         What models needed is recorded with it, also where the playbook is switched off.
         """
-        draft, at, goal = Draft.of(self.current), time.time(), core.state.goal_id
+        draft = Draft.of(self.current, time.time(), core.state.goal_id)
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
             for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
-                tag, reason = review.tag_for(outcome, bullet)
-                deltas.credit(draft, [bullet.id], tag, goal, reason, at)
-            lessons = review.lessons(outcome, reflector)
-            deltas.add_lessons(draft, lessons, goal, at, outcome.shown)
+                draft.tag(bullet.id, *review.tag_for(outcome, bullet))
+            draft.add_lessons(review.lessons(outcome, reflector), outcome.shown)
         self.current = draft.playbook
         own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]
-        await self._goals.emit(core, ev.Reviewed(at=at, of=outcomes[-1].seq), own=own)
+        await self._goals.emit(core, ev.Reviewed(at=draft.at, of=outcomes[-1].seq), own=own)
 
-    async def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
-        """Archive the strategies that score below; return their ids."""
-        draft = Draft.of(self.current)
-        pruned = deltas.prune(draft, below, time.time(), verdicts_min)
-        await self._adopt(draft)
-        return pruned
-
-    async def remove(self, bullet_id: str) -> None:
-        """Archive a strategy at a person's request; DeltaError if there is none."""
-        draft = Draft.of(self.current)
-        deltas.remove(draft, bullet_id, "by a person", time.time())
-        await self._adopt(draft)
-
-    async def restore(self, bullet_id: str) -> None:
-        """Restore a strategy from the archive; DeltaError if it is not there."""
-        draft = Draft.of(self.current)
-        deltas.restore(draft, bullet_id, time.time())
-        await self._adopt(draft)
-
-    async def import_bullets(self, bullets: Iterable[Bullet]) -> dict[str, int]:
-        """Import bullets, all or none; return the counts. ValueError if one is wrong."""
-        draft = Draft.of(self.current)
-        counts = exchange.import_bullets(draft, bullets, time.time())
-        await self._adopt(draft)
-        return counts
-
-    async def _adopt(self, draft: Draft) -> None:
-        """Replace the playbook by a draft and record its events, without a pause in between."""
-        self.current = draft.playbook
+    async def change(self, do: Callable[[Draft], R], goal: str = "") -> R:
+        """Record what `do` changes in a draft, all or nothing, and return its answer; raises what `do` raises."""
+        draft = Draft.of(self.current, time.time(), goal)
+        answer = do(draft)
+        self.current = draft.playbook  # nothing is awaited between this and the record
         if draft.events:
             await self._goals.emit_own(draft.events)
+        return answer
 
 
-def goal_words(state: State) -> str:
-    """Return the text that says what a goal is about."""
-    spec = state.spec
-    tree = [t.description for t in state.goal.tasks]
-    tree += [s.description for t in state.goal.tasks for s in t.subtasks]
-    return "\n".join([spec.description, spec.notes, spec.done_when, *spec.checks.values(), *tree])
+# ---- which strategies an agent is shown: those that fit its goal and have proved themselves, and a few on trial
+
+
+def select(
+    bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int, chars_max: int = CHARS_MAX
+) -> list[Bullet]:
+    """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
+
+    At most `max_strategies`, whose lines take at most `chars_max` characters: the highest ranks first, expired ones
+    and lessons of too few goals never. The rank is Wilson's lower bound of help against harm, plus relevance and
+    recency; equals are ordered by id. The trial share goes to strategies without a verdict; places that one kind leaves
+    free go to the other.
+    """
+    live = [bullet for bullet in bullets if not bullet.expired(at) and bullet.is_shown]
+    words = key_words(goal)
+    ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
+    proven = [one for one in ranked if one.verdicts]
+    trial = [one for one in ranked if not one.verdicts]
+    places = max(0, max_strategies)
+    on_trial = min(len(trial), max(int(places * TRIAL_SHARE), places - len(proven)))
+    chosen = _within([*proven[: places - on_trial], *trial[:on_trial]], min(chars_max, CHARS_MAX))
+    return [bullet for bullet in live if bullet.id in chosen]
+
+
+def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
+    """Return Wilson's bound, and how well the strategy fits the words: half by section, half by content; and is new."""
+    section, content = key_words(bullet.section.replace("_", " ")), key_words(bullet.content)
+    share = len(content & words) / len(content) if content else 0.0
+    relevance = (bool(section & words) + share) / 2
+    recency = math.exp2(-max(0.0, at - seconds(bullet.updated_at)) / RECENCY_HALF_LIFE_S)
+    return bullet.lower_bound + RELEVANCE_WEIGHT * relevance + RECENCY_WEIGHT * recency
+
+
+def _within(chosen: Sequence[Bullet], room: int) -> set[str]:
+    fitting = set[str]()
+    for bullet in chosen:
+        room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
+        if room < 0:
+            break
+        fitting.add(bullet.id)
+    return fitting

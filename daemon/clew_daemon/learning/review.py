@@ -1,25 +1,23 @@
-"""What a goal says about strategies: which ones it was shown, how it ended, and what its runs teach.
+"""What a goal says about strategies: which ones it was shown, how it ended, and what its runs and its loops teach.
 
 Pure: it reads a goal's events in order. Only verified outcomes count: a completed goal whose checks passed speaks for
 the strategies it was shown, one with checks that failed or was blocked by its own work speaks against them, any other
 outcome is neutral. Lessons of success come only from completed goals, because until then success is an agent's claim.
+
+A lesson of a loop names the whole action that was repeated, so that only the same loop in another goal is the same
+lesson again. Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a
+goal, shown it, ran into that loop.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_daemon.learning.loops import (
-    GoalLoops,
-    LoopPattern,
-    action_pattern,
-    loop_lessons,
-    loop_tag,
-)
 from clew_shared.playbook.bullet import Bullet, Tag
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.reflector import ExecutionReflector
@@ -29,6 +27,7 @@ from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.spec import Spec
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import one_line
 
 CALLS_MAX = 200
 """How many of a subtask's last actions the reflector sees."""
@@ -37,6 +36,39 @@ PARAMETER_CHARS_MAX = 2_000
 OUTPUT_CHARS = 4_000
 EVIDENCE_CHARS = 1_000
 _FAILING = frozenset(("failure", "error", "timeout"))
+
+LESSONS_MAX = 10  # how many loops of one goal become lessons: those that cost most
+# A longer action is no pattern: another goal would not repeat it, and half of it says something else.
+PATTERN_CHARS = 160
+# The sentence of each kind of loop; without figures, so that the same loop gives the same sentence.
+ADVICE = {
+    "theme": "When several thoughts in a row are about the same thing, act instead of thinking on",
+    "repeated_planning": "When there is a plan, call a tool instead of planning once more",
+    "stuck": "When work is stuck, do one thing that was not tried yet",
+    "repetition": "Do not call `{}` again while nothing has changed: it ends as it did before",
+    "alternation": "Do not go back and forth with `{}` without progress: change something else first",
+    "cycle": "Do not go round with `{}` without progress: change something else first",
+}
+
+
+@dataclass(slots=True)
+class LoopPattern:
+    """A kind of loop and what was repeated, whole ("" for thoughts and long actions), with what it cost.
+
+    `last` is the number of the event at which it was last refused or warned of.
+    """
+
+    kind: str
+    what: str
+    refused: int = 0
+    warned: int = 0
+    last: int = 0
+
+    @property
+    def advice(self) -> str:
+        """The sentence of its lesson, "" where it teaches nothing."""
+        advice = ADVICE.get(self.kind, "")
+        return advice.format(self.what) if self.what or "{}" not in advice else ""
 
 
 @dataclass(slots=True)
@@ -49,17 +81,25 @@ class SubtaskRun:
 
 @dataclass(slots=True)
 class GoalOutcome:
-    """How a goal ended or was blocked at the event `seq`, and the strategies, the loops and the models on the way."""
+    """How a goal ended or was blocked at the event `seq`, and what was on the way.
 
-    seq: int
+    `shown` has the event at which each strategy was shown first, `tools` the tools that were called.
+    """
+
     goal_words: str
-    tag: Tag
-    reason: str
-    shown: tuple[str, ...]
-    runs: tuple[SubtaskRun, ...]
-    completed: bool
-    loops: GoalLoops = field(default_factory=GoalLoops)
+    seq: int = 0
+    tag: Tag = "neutral"
+    reason: str = ""
+    completed: bool = False
+    shown: dict[str, int] = field(default_factory=dict)
+    runs: list[SubtaskRun] = field(default_factory=list)
+    loops: dict[tuple[str, str], LoopPattern] = field(default_factory=dict)
+    tools: set[str] = field(default_factory=set)
     models: tuple[ModelUsed, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        return self.tag == "helpful"
 
 
 class ReviewFold(EventFold[GoalOutcome]):
@@ -82,17 +122,14 @@ class ReviewFold(EventFold[GoalOutcome]):
         self._begin()
 
     def _begin(self) -> None:
-        self._shown: dict[str, int] = {}
-        self._runs: list[SubtaskRun] = []
-        self._patterns: dict[tuple[str, str], LoopPattern] = {}
-        self._tools: set[str] = set()
+        self._now = GoalOutcome(self._spec.description)
         self._needed: dict[str, int] = {}
         self._escalated = False
 
     @takes(ev.StrategiesShown)
     def _strategies_shown(self, seq: int, event: ev.StrategiesShown) -> None:
         for bullet_id in event.ids:
-            self._shown.setdefault(bullet_id, seq)
+            self._now.shown.setdefault(bullet_id, seq)
 
     @takes(ev.SubtaskStarted, ev.AttemptStarted)
     def _began(self, _seq: int, _event: ev.Event) -> None:
@@ -108,7 +145,7 @@ class ReviewFold(EventFold[GoalOutcome]):
         if isinstance(event, ev.ActionAllowed) or event.done:
             self._open[seq] = (event.tool, event.args)
         self._call = action_pattern(event.tool, event.args)
-        self._tools.add(event.tool)
+        self._now.tools.add(event.tool)
         if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
             kind = event.makes_block or self._kinds.get(event.signature, "repetition")
             self._kinds[event.signature] = kind
@@ -151,13 +188,13 @@ class ReviewFold(EventFold[GoalOutcome]):
         if event.status == "failed":
             return self._outcome(seq, "harmful", "failed", "failure")
         self._keep_needs()
-        told, self._needed = (self._needed if self._tells_needs else {}), {}
-        used = tuple(
+        told = self._needed if self._tells_needs else {}
+        self._now.models = tuple(
             ModelUsed(at=event.at, model=model, goal=self._goal, completed=True, needed=turns)
             for model, turns in told.items()
         )
         reason = "completed, checks passed" if self._spec.checks else "completed, without checks"
-        return replace(self._outcome(seq, "helpful", reason, "success"), models=used)
+        return self._outcome(seq, "helpful", reason, "success")
 
     @takes(ev.GoalBlocked)
     def _blocked(self, seq: int, event: ev.GoalBlocked) -> GoalOutcome:
@@ -168,16 +205,9 @@ class ReviewFold(EventFold[GoalOutcome]):
 
     def _outcome(self, seq: int, tag: Tag, reason: str, outcome: str) -> GoalOutcome:
         self._close(outcome)
-        found = GoalOutcome(
-            seq,
-            self._spec.description,
-            tag if self._spec.checks else "neutral",
-            reason,
-            tuple(self._shown),
-            tuple(self._runs),
-            outcome == "success",
-            GoalLoops(tuple(self._patterns.values()), frozenset(self._tools), self._shown),
-        )
+        found = self._now
+        found.seq, found.reason, found.completed = seq, reason, outcome == "success"
+        found.tag = tag if self._spec.checks else "neutral"
         self._tells_needs = False
         self._begin()
         return found
@@ -185,7 +215,7 @@ class ReviewFold(EventFold[GoalOutcome]):
     def _close(self, outcome: str) -> None:
         self._run.outcome = outcome
         if self._run.calls:
-            self._runs.append(self._run)
+            self._now.runs.append(self._run)
         self._run = SubtaskRun()
 
     def _keep_needs(self) -> None:
@@ -193,28 +223,60 @@ class ReviewFold(EventFold[GoalOutcome]):
             self._needed[model] = max(turns + 1, self._needed.get(model, 0))
 
     def _pattern(self, seq: int, kind: str, what: str) -> LoopPattern:
-        pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what))
+        pattern = self._now.loops.setdefault((kind, what), LoopPattern(kind, what))
         pattern.last = seq
         return pattern
 
 
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
-    """Return what a goal's runs teach, each lesson once; those of its loops come last."""
+    """Return what a goal's runs teach, each lesson once; those of its loops come last, if its checks passed."""
     found: dict[tuple[str, str], Lesson] = {}
     for run in outcome.runs:
         lesson = _lesson(run, outcome, reflector)
         if lesson:
             found.setdefault((lesson.section, lesson.content), lesson)
-    verified = outcome.tag == "helpful"
-    return [*found.values(), *(loop_lessons(outcome.loops.patterns) if verified else ())]
+    return [*found.values(), *(_loop_lessons(outcome.loops.values()) if outcome.verified else ())]
 
 
 def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
-    """Return what an outcome says of a strategy that was shown, and why."""
-    tag = loop_tag(bullet, outcome.loops, verified=outcome.tag == "helpful")
-    if tag is None:
+    """Return what an outcome says of a strategy that was shown, and why.
+
+    Of a lesson of a loop only a goal whose checks passed says anything. Harmful: it ran into that loop nevertheless.
+    Helpful: it did not, and called that tool.
+    """
+    if not bullet.seen_in:
         return outcome.tag, outcome.reason
-    return tag, "ran into the loop" if tag == "harmful" else f"{outcome.reason}; not in the loop"
+    advice, since = without_evidence(bullet.content), outcome.shown.get(bullet.id, 0)
+    if outcome.verified and any(
+        one.advice == advice and one.last > since for one in outcome.loops.values()
+    ):
+        return "harmful", "ran into the loop"
+    named = re.search(r"`([^`]+)`", advice)
+    had_occasion = named[1].partition(" ")[0] in outcome.tools if named else bool(outcome.tools)
+    tag: Tag = "helpful" if outcome.verified and had_occasion else "neutral"
+    return tag, f"{outcome.reason}; not in the loop"
+
+
+def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
+    """Return an action in one line, `run_cmd make test`, without keys; "" where it is too long or has odd arguments."""
+    given = list(args.values())
+    if not all(isinstance(value, str | int | float) for value in given):
+        return ""
+    what = one_line(redact(" ".join([tool, *map(str, given)]))).replace("`", "'")
+    return what if len(what) <= PATTERN_CHARS else ""
+
+
+def _loop_lessons(loops: Iterable[LoopPattern]) -> list[Lesson]:
+    """Return a lesson for each loop, the costliest first.
+
+    None for what a killed worker had begun, nor for an action that is too long to be named whole.
+    """
+    told = [one for one in loops if one.advice]
+    found = []
+    for one in sorted(told, key=lambda one: one.refused + one.warned, reverse=True)[:LESSONS_MAX]:
+        facts = f"{one.kind}: {one.refused} refused, {one.warned} warned"
+        found.append(Lesson("loops", one.advice, facts, again=f"learned again: {facts}", seen=True))
+    return found
 
 
 def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector) -> Lesson | None:

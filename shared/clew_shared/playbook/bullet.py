@@ -79,6 +79,11 @@ class Bullet:
         """
         return _lower_bound(self.helpful + 1, self.helpful + self.harmful + 2)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether agents may be shown it: a lesson of a loop only when enough goals have had it."""
+        return not self.seen_in or len(self.seen_in) >= SEEN_MIN
+
     def expired(self, at: float) -> bool:
         """Return whether it has expired at `at`, in seconds since 1970."""
         return bool(self.expires_at) and seconds(self.expires_at) <= at

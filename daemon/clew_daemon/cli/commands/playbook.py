@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,9 +13,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control import requests
-from clew_daemon.learning.deltas import fold
-from clew_daemon.learning.exchange import exported, imported
-from clew_daemon.learning.loops import is_shown
+from clew_daemon.learning.deltas import fold, imported
 from clew_daemon.learning.playbook import playbook_events
 from clew_daemon.reading import output
 from clew_daemon.reading.client import send
@@ -67,7 +66,7 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
         "conflicts": [[one.id, other.id] for one, other in known.conflicts()],
     }
     text = render(bullets) or "no strategies yet"
-    if waiting := [one.id for one in bullets if not is_shown(one)]:
+    if waiting := [one.id for one in bullets if not one.is_shown]:
         text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
@@ -156,7 +155,7 @@ def prune(instance: Instance, below: float | None, as_json: bool) -> None:
 @click.pass_obj
 def export(instance: Instance, file: Path | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
-    text = exported(_recorded(instance)[1])
+    text = json.dumps(_recorded(instance)[1].to_dict(), ensure_ascii=False, indent=2) + "\n"
     if file is None:
         sys.stdout.write(text)
         return
