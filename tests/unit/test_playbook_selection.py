@@ -2,7 +2,7 @@
 
 from clew_daemon.learning.playbook import select
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.text import render
+from clew_shared.playbook.playbook import render
 from clew_shared.record.moment import iso
 
 NOW = 1_790_000_000.0

@@ -144,7 +144,7 @@ class Draft:
             self._put(replace(theirs, section=section, content=content), "imported")
             return "added"
         more = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
-        larger = [tag for tag in TAGS if more[tag] > 0]
+        larger: list[Tag] = [tag for tag in TAGS if more[tag] > 0]
         for tag in larger:
             self.tag(mine.id, tag, "imported", times=more[tag])
         return "updated" if larger else "known"

@@ -110,7 +110,8 @@ class PlaybookStore:
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
             for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
-                draft.tag(bullet.id, *review.tag_for(outcome, bullet))
+                tag, reason = review.tag_for(outcome, bullet)
+                draft.tag(bullet.id, tag, reason)
             draft.add_lessons(review.lessons(outcome, reflector), outcome.shown)
         self.current = draft.playbook
         own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]

@@ -77,7 +77,10 @@ class Bullet:
 
         Five helpful of five outrank one of one, and an unused bullet outranks a harmful one.
         """
-        return _lower_bound(self.helpful + 1, self.helpful + self.harmful + 2)
+        total, z2 = self.verdicts + 2, _Z_90**2
+        share = (self.helpful + 1) / total
+        spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+        return max(0.0, (share + z2 / (2 * total) - spread) / (1 + z2 / total))
 
     @property
     def is_shown(self) -> bool:
@@ -98,21 +101,20 @@ class Bullet:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Create a bullet from its dict; unknown keys are ignored, ValueError names missing or wrong ones."""
-        missing = [name for name in ("id", "section", "content") if not data.get(name)]
-        if missing:
-            raise ValueError(f"strategy {data.get('id', '?')!r} lacks {', '.join(missing)}")
-        wrong = [name for name in TAGS if not _is_count(data.get(name, 0))]
-        if wrong:
-            raise ValueError(f"strategy {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
+        name = f"strategy {data.get('id', '?')!r}"
+        if missing := [key for key in ("id", "section", "content") if not data.get(key)]:
+            raise ValueError(f"{name} lacks {', '.join(missing)}")
+        if wrong := [tag for tag in TAGS if not _is_count(data.get(tag, 0))]:
+            raise ValueError(f"{name}: {', '.join(wrong)} must be an integer >= 0")
         given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
         seen_in = given.pop("seen_in", ())
         if not isinstance(seen_in, list | tuple) or not all(isinstance(n, str) for n in seen_in):
-            raise ValueError(f"strategy {data['id']!r}: seen_in must be a list of strings")
-        texts = {name: value for name, value in given.items() if name not in TAGS}
+            raise ValueError(f"{name}: seen_in must be a list of strings")
+        texts = {key: value for key, value in given.items() if key not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
-            raise ValueError(f"strategy {data['id']!r}: {', '.join(texts)} must be strings")
-        texts = {name: one_line(value) for name, value in texts.items()}
-        return cls(**{**given, **texts, "seen_in": tuple(seen_in[:SEEN_MIN])})
+            raise ValueError(f"{name}: {', '.join(texts)} must be strings")
+        given |= {key: one_line(value) for key, value in texts.items()}
+        return cls(**given, seen_in=tuple(seen_in[:SEEN_MIN]))
 
 
 def section_key(section: str) -> str:
@@ -131,12 +133,3 @@ def seconds(text: str) -> float:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and 0 <= value <= COUNT_MAX
-
-
-def _lower_bound(hits: float, total: float) -> float:
-    """Return Wilson's lower bound of a share at 90 % confidence, 0 where nothing was seen."""
-    if total <= 0:
-        return 0.0
-    share, z2 = hits / total, _Z_90**2
-    spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-    return max(0.0, (share + z2 / (2 * total) - spread) / (1 + z2 / total))

@@ -4,7 +4,7 @@ After ACE (arXiv 2510.04618): whole rewrites lose what was learned, deltas prese
 strategy helped or harmed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from clew_shared.text.shorten import one_line
 VERSION = 1
 MAX_CONTENT_CHARS = 1000
 MAX_SECTION_CHARS = 80
+TITLE = "## Learned Strategies"
 
 
 class LearnedPlaybook:
@@ -61,11 +62,10 @@ class LearnedPlaybook:
     def copy(self) -> Self:
         """Return an independent copy."""
         other = type(self)()
-        for bullet in self._bullets.values():
+        for bullet in (*self._bullets.values(), *self._archive.values()):
             other.put(replace(bullet))
-        for bullet in self._archive.values():
-            other.put(replace(bullet))
-            other.remove_bullet(bullet.id)
+        for bullet_id in self._archive:
+            other.remove_bullet(bullet_id)
         return other
 
     def get_bullet(self, bullet_id: str) -> Bullet | None:
@@ -113,21 +113,38 @@ class LearnedPlaybook:
 def normalized(section: str, content: str) -> tuple[str, str]:
     """Return both on one line; ValueError if one is empty, or the content over 1,000 characters."""
     if not isinstance(section, str) or not isinstance(content, str):
-        raise TypeError(
-            f"section and content must be strings, not {section!r:.40} and {content!r:.40}"
-        )
+        given = f"{section!r:.40} and {content!r:.40}"
+        raise TypeError(f"section and content must be strings, not {given}")
     section, content = one_line(section), one_line(content)
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")
-    if len(section) > MAX_SECTION_CHARS:
-        raise ValueError(
-            f"section of {len(section)} characters; at most {MAX_SECTION_CHARS} are allowed"
-        )
-    if len(content) > MAX_CONTENT_CHARS:
-        raise ValueError(
-            f"strategy of {len(content)} characters; at most {MAX_CONTENT_CHARS} are allowed"
-        )
+    for what, text, most in (
+        ("section", section, MAX_SECTION_CHARS),
+        ("strategy", content, MAX_CONTENT_CHARS),
+    ):
+        if len(text) > most:
+            raise ValueError(f"{what} of {len(text)} characters; at most {most} are allowed")
     return section, content
+
+
+def render(bullets: Iterable[Bullet]) -> str:
+    """Return the text of bullets by section, in the order given, with a note below contradicting ones."""
+    shown = list(bullets)
+    if not shown:
+        return ""
+    against: dict[str, list[str]] = {}
+    for one, other in conflicts([bullet.content for bullet in shown]):
+        against.setdefault(shown[one].id, []).append(shown[other].id)
+        against.setdefault(shown[other].id, []).append(shown[one].id)
+    sections: dict[str, list[str]] = {}
+    for bullet in shown:
+        lines = sections.setdefault(section_key(bullet.section), [])
+        counts = f"(helpful={bullet.helpful}, harmful={bullet.harmful})"
+        lines.append(f"- [{bullet.id}] {bullet.content} {counts}")
+        if others := ", ".join(f"[{other}]" for other in against.get(bullet.id, ())):
+            lines.append(f"  conflict: {others} says the opposite")
+    blocks = ["\n".join([f"### {name.title()}", *lines]) for name, lines in sections.items()]
+    return "\n\n".join([TITLE, *blocks])
 
 
 def _entries(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

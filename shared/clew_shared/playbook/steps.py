@@ -52,29 +52,30 @@ class ToolStep:
     target: str
     shown: str
     call: int
-    failed: bool = False
-    is_known: bool = False
-    is_shell: bool = False
-    output: str = ""
+    failed: bool
+    is_known: bool
+    is_shell: bool
+    output: str
 
     @property
     def touches_test(self) -> bool:
-        """Whether its target is a test, by its name or its folder."""
-        where = PurePosixPath(self.target)
-        return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
+        return _is_test(self.target)
 
 
 _TEST_NAME = re.compile(r"(^|[_.-])(tests?|spec)([_.-]|$)")
 
 
-def _names(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
+def _is_test(path: str) -> bool:
+    """Return whether a path is that of a test, by its name or its folder."""
+    where = PurePosixPath(path)
+    return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
 
-_SHELL = _names(
+_SHELLS = (
     "run_cmd run_command bash shell sh terminal execute execute_command execute_bash run_shell "
     "run_shell_command exec run command"
 )
+_SHELL = frozenset(_SHELLS.split())
 _TOOLS = {
     Kind.LIST: "list_files list_directory list_dir ls glob tree find_files",
     Kind.READ: "read_file read view_file view open_file cat read_files open",
@@ -120,30 +121,10 @@ _SEARCH_NAMES = ("pattern", "query", "regex", "keyword", "text", "symbol")
 _FAILED = frozenset(("failure", "error", "timeout", "interrupted", "failed"))
 
 
-def steps(tool_calls: Iterable[Any]) -> list[ToolStep]:
-    """Return the steps of the calls in order; a shell command with several parts is several steps.
-
-    A call is a ToolCall, or anything with its fields as attributes or keys.
-    """
-    calls = enumerate(map(as_tool_call, tool_calls), start=1)
+def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
+    """Return the steps of the calls in order; a shell command with several parts is several steps."""
+    calls = enumerate(tool_calls, start=1)
     return [step for number, call in calls for step in _steps_of(call, number)]
-
-
-def as_tool_call(call: Any) -> ToolCall:
-    """Convert a call of another shape; TypeError if it has no name."""
-    if isinstance(call, ToolCall) and isinstance(call.parameters, Mapping):
-        return call
-    name = _field(call, "name", "tool")
-    parameters = _field(call, "parameters", "args", "params") or {}
-    if not isinstance(name, str) or not isinstance(parameters, Mapping):
-        raise TypeError(f"a tool call needs a name and parameters, not {call!r:.80}")
-    result, output = (str(_field(call, key) or "") for key in ("result", "output"))
-    return ToolCall(name, parameters, result, output)
-
-
-def _field(call: Any, *names: str) -> Any:
-    get = call.get if isinstance(call, Mapping) else lambda name: getattr(call, name, None)
-    return next((value for value in map(get, names) if value), None)
 
 
 def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
@@ -160,17 +141,9 @@ def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
 def _step(
     call: ToolCall, number: int, kind: Kind, target: str, shown: str, *, is_shell: bool = False
 ) -> ToolStep:
-    result = call.result.casefold()
-    return ToolStep(
-        kind,
-        target,
-        in_one_line(shown, _SHOWN_CHARS),
-        number,
-        failed=result in _FAILED,
-        is_known=bool(result),
-        is_shell=is_shell,
-        output=call.output,
-    )
+    failed, is_known = call.result.casefold() in _FAILED, bool(call.result)
+    shown = in_one_line(shown, _SHOWN_CHARS)
+    return ToolStep(kind, target, shown, number, failed, is_known, is_shell, call.output)
 
 
 def _command_line(call: ToolCall) -> str | None:
@@ -221,6 +194,6 @@ def _command_kind(part: str) -> tuple[Kind, str]:
         target = plain[-1] if len(plain) > length else ""
         if kind is Kind.SEARCH:
             target = " ".join(word.strip("'\"").rstrip("/") for word in plain[length:])
-        tests = kind is Kind.RUN and ToolStep(kind, target, "", 0).touches_test
+        tests = kind is Kind.RUN and _is_test(target)
         return (Kind.TEST if tests else kind), target
     return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""

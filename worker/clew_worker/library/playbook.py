@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Self
 
 from clew_shared.playbook import bullet as shared
 from clew_shared.playbook.bullet import TAGS
-from clew_shared.playbook.playbook import LearnedPlaybook, normalized
-from clew_shared.playbook.text import render
+from clew_shared.playbook.playbook import LearnedPlaybook, normalized, render
 
 BULLETS_MAX = 2_000
 

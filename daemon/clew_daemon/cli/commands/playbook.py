@@ -22,8 +22,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
 from clew_shared.playbook.bullet import SEEN_MIN
-from clew_shared.playbook.playbook import LearnedPlaybook
-from clew_shared.playbook.text import render
+from clew_shared.playbook.playbook import LearnedPlaybook, render
 from clew_shared.record.events import Event
 from clew_shared.record.moment import iso, local
 
