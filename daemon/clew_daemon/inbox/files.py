@@ -18,7 +18,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from clew_daemon.publish.markdown import visible
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
@@ -89,29 +89,24 @@ class InboxOwner:
             lock.release()
 
 
-class Stamp(NamedTuple):
-    """What the file system says of one inode: `size` in bytes, times in ns."""
+class Look(NamedTuple):
+    """What stat(2) said of a file at one moment, in bytes and ns: equal looks mean that nothing was written in between.
+
+    Of a link it is its target, which is what is read.
+    """
 
     dev: int
     ino: int
     ctime_ns: int
     mtime_ns: int
     size: int
-
-
-class Look(NamedTuple):
-    """What a name was at one moment: equal looks mean that nothing was written in between.
-
-    `entry` is what bears the name, `content` what is read through it: they differ for a link.
-    """
-
-    entry: Stamp
-    content: Stamp
     regular: bool = True
 
-    def unmoved(self) -> tuple[Stamp, Stamp]:
-        """Return what stays when the name changes, which changes an inode's ctime."""
-        return self.entry._replace(ctime_ns=0), self.content._replace(ctime_ns=0)
+    @classmethod
+    def of(cls, found: os.stat_result) -> Self:
+        regular = stat.S_ISREG(found.st_mode)
+        times = found.st_ctime_ns, found.st_mtime_ns
+        return cls(found.st_dev, found.st_ino, *times, found.st_size, regular)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +148,14 @@ def look_around(folder: Path) -> list[Found]:
 
 
 def find(path: Path) -> Found:
-    """Return the file at `path`, a link with its target; raises FileNotFoundError when there is nothing."""
-    entry = path.lstat()
-    content = entry
-    if stat.S_ISLNK(entry.st_mode):
-        with suppress(OSError):  # no target, a ring of links, a closed folder on the way
-            content = path.stat()
-    look = Look(_stamp(entry), _stamp(content), stat.S_ISREG(content.st_mode))
+    """Return the file at `path`, of a link its target; raises FileNotFoundError when there is nothing."""
+    try:
+        look = Look.of(path.stat())
+    except OSError:  # or no target, a ring of links, a closed folder on the way
+        look = Look.of(path.lstat())
     if mark := _CLAIMED.fullmatch(path.name):
         return Found(path, mark["name"], look, mark["token"])
     return Found(path, _shortened(path.name, _NAME_BYTES - _MARK_BYTES), look)
-
-
-def _stamp(of: os.stat_result) -> Stamp:
-    return Stamp(of.st_dev, of.st_ino, of.st_ctime_ns, of.st_mtime_ns, of.st_size)
 
 
 def claim(found: Found) -> Found:
@@ -184,7 +173,7 @@ def claim(found: Found) -> Found:
     hidden = found.path.with_name(f".clew-claimed-{secrets.token_hex(8)}.{found.name}")
     found.path.rename(hidden)
     claimed = find(hidden)
-    if claimed.look.unmoved() != found.look.unmoved():
+    if claimed.look._replace(ctime_ns=found.look.ctime_ns) != found.look:  # a rename changes it
         raise Changed(found.path)  # it has to settle under its hidden name
     return claimed
 
@@ -198,7 +187,7 @@ def read(found: Found) -> Dropped:
     _refuse_written(found.path)
     with os.fdopen(os.open(found.path, _READING), "rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
-        if _stamp(os.fstat(stream.fileno())) != found.look.content or not found.look.regular:
+        if Look.of(os.fstat(stream.fileno())) != found.look or not found.look.regular:
             raise Changed(found.path)
     digest = hashlib.sha256(raw).hexdigest()
     return Dropped(found.name, raw, (found.token, digest, found.name))

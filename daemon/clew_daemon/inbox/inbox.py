@@ -5,54 +5,35 @@ recognises it by its identity. How a goal is parsed and stored is not known here
 """
 
 import asyncio
-import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from structlog.typing import FilteringBoundLogger
-from watchdog.events import (
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
 from clew_shared.backoff import backoff_s
 
+POLL_S = 0.25
+"""How often it is asked whether the folder has changed, which costs one stat(2)."""
+TICK_S = 1.0
+"""A folder that changed so recently may change again without another time: file systems have coarse clocks."""
 EMPTY_SETTLE_S = 2.0
 """A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
-GATHER_S = 0.05
-"""A thousand files that arrive together are looked at together."""
 WRITER_S = 1.0
 """How often a file that another program has open for writing is looked at, and an `accept` that is not ready."""
-UNWATCHED_SWEEP_S = 2.0
+TROUBLE_S = 2.0
+"""How often a folder that cannot be used is tried again."""
 RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
 BATCH_FILES = 32
 """Files that are read into memory and accepted together."""
 FAULTS_CHARS = 500
-
-_EVENTS: list[type[FileSystemEvent]] = [
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,  # with a folder that is deleted goes its lock
-    FileMovedEvent,
-]
-
-# watchdog logs as an error that a watch which is being closed has nothing more to read.
-logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
@@ -62,32 +43,20 @@ Accept = Callable[[Dropped], Awaitable[str | None]]
 class Waiting:
     """A file that looks as it did at `since`, and is not to be tried before `not_before` (monotonic seconds).
 
-    `tries` counts how often it was tried and had to be left; `drop` is what was read of it, until it is judged.
+    `tries` counts how often it was tried and had to be left.
     """
 
     found: Found
     since: float
     not_before: float = 0.0
     tries: int = 0
-    drop: Dropped | None = None
     is_done: bool = False
 
     def due_at(self, settle_s: float) -> float:
         """Return when it is to be taken: once it has looked the same for the whole settle time."""
-        if not self.found.look.content.size:
+        if not self.found.look.size:
             settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
         return max(self.since + settle_s, self.not_before)
-
-
-class _Waker(FileSystemEventHandler):
-    """Calls `wake` on the loop; what has changed is found by looking."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._loop, self._wake = asyncio.get_running_loop(), wake
-
-    def on_any_event(self, event: FileSystemEvent) -> None:  # noqa: ARG002
-        with suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._wake)
 
 
 class Inbox:
@@ -121,120 +90,101 @@ class Inbox:
         self._waiting: dict[str, Waiting] = {}  # by the name that a file has now
         self._told: set[str] = set()  # names that are known to be open for writing
         self._trouble = ""
-        self._observer: BaseObserver | None = None
-        self._watched: tuple[int, int] | None = (
-            None  # device and inode; None: the folder is looked at more often
-        )
-        self._wake = asyncio.Event()
-        self._stopping = False
+        self._seen: tuple[int, ...] = ()  # what stat(2) said of the folder before the last look
+        self._stopping = asyncio.Event()
         self._round_lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Make the folder, finish what an earlier daemon began, and look after it from now on."""
-        if self._task is not None:
-            return
-        self._stopping = False
-        self._observer, self._waker = Observer(), _Waker(self._wake.set)
-        self._observer.start()
-        self._task = asyncio.create_task(self._run(), name="inbox")
+        if self._task is None:
+            self._stopping.clear()
+            self._task = asyncio.create_task(self._run(), name="inbox")
 
     async def stop(self) -> None:
         """Take nothing more, and return when what is under way has ended."""
-        self._stopping = True
-        self._wake.set()
+        self._stopping.set()
         task, self._task = self._task, None
         if task is not None:
             _, late = await asyncio.wait({task}, timeout=STOP_DEADLINE_S)
             if late:
                 task.cancel()
                 await asyncio.wait(late, timeout=STOP_DEADLINE_S)
-        observer, self._observer, self._watched = self._observer, None, None
-        if observer is not None:
-            observer.stop()
-            await asyncio.to_thread(observer.join, STOP_DEADLINE_S)
 
     async def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 until = await self.sweep()
             except Exception:  # noqa: BLE001 - an inbox that has silently died is worse than any fault
                 self._log.exception("inbox.failed", folder=str(self._folder))
                 until = math.inf
-            await self._pause(until)
+            await self._pause(min(until, time.monotonic() + self._sweep_s))
 
     async def _pause(self, until: float) -> None:
-        """Sleep until then, the next sweep, or an event, whichever is first."""
-        sweep_s = self._sweep_s if self._watched else min(self._sweep_s, UNWATCHED_SWEEP_S)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
-                await self._wake.wait()
-                await asyncio.sleep(GATHER_S)
+        """Sleep until then, or until the folder has changed."""
+        while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, POLL_S)):
+                    await self._stopping.wait()
+            if await asyncio.to_thread(self._state) != self._seen:
                 return
-        if time.monotonic() < until:
-            self._watched = None  # a new folder may have the inode of the old one: watch it again
+
+    def _state(self) -> tuple[int, ...]:
+        """Return what differs when a name was made in the folder, or the folder is another one; () for unknown."""
+        try:
+            found = self._folder.stat()
+        except OSError:
+            return ()
+        is_calm = abs(time.time() - found.st_mtime) > TICK_S
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, is_calm)
 
     # -- one round ---------------------------------------------------------------------------------
 
     async def sweep(self) -> float:
         """Look once and take what is due; return when to look again, in monotonic seconds."""
         async with self._round_lock:
-            self._wake.clear()
             found = await asyncio.to_thread(self._look_around)
             now = time.monotonic()
             due = self._due(found, now)
             for at in range(0, len(due), BATCH_FILES):
-                if self._stopping:
+                if self._stopping.is_set():
                     break
                 if not self._ready():
                     return now + WRITER_S
                 await self._take(due[at : at + BATCH_FILES])
             waits = (one.due_at(self._settle_s) for one in self._waiting.values())
-            return min(waits, default=math.inf)
+            return min(waits, default=now + TROUBLE_S if self._trouble else math.inf)
 
     def _look_around(self) -> list[Found]:
         """Return the files of the folder, which is made and locked where it is another one; blocks."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._seen = self._state()
             self._owner.take()
-            self._watch()
             found = files.look_around(self._folder)
         except (OSError, NotOwnerError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._trouble != reason:
                 self._log.error("inbox.unusable", folder=str(self._folder), error=reason)
-            self._trouble, self._watched = reason, None
+            self._trouble, self._seen = reason, self._state()
             return []
         self._trouble = ""
         return found
 
-    def _watch(self) -> None:
-        """Watch the folder that is there now; where that fails, it is looked at more often."""
-        found = self._folder.stat()
-        observer = self._observer  # `stop` takes it away while this thread is at work
-        if observer is None or self._watched == (found.st_dev, found.st_ino):
-            return
-        self._watched = None
-        observer.unschedule_all()
-        with suppress(OSError, RuntimeError):  # no watch left, or no thread to be had
-            path = str(self._folder.resolve())
-            observer.schedule(self._waker, path, event_filter=_EVENTS)
-            self._watched = found.st_dev, found.st_ino
-
     def _due(self, found: list[Found], now: float) -> list[Waiting]:
         """Return the files that are due, oldest first; a first look decides nothing."""
         before, self._waiting = self._waiting, {}
-        due = []
         for one in found:
             seen = before.get(one.path.name)
-            if seen is None or seen.found.look != one.look:
-                self._waiting[one.path.name] = Waiting(one, now)
-                continue
-            self._waiting[one.path.name] = seen
-            if seen.due_at(self._settle_s) <= now:
-                due.append(seen)
+            known = seen if seen and seen.found.look == one.look else Waiting(one, now)
+            self._waiting[one.path.name] = known
         self._told &= {one.name for one in found}
-        return sorted(due, key=lambda one: (one.found.look.content.mtime_ns, one.found.name))
+        due = [
+            one
+            for one in self._waiting.values()
+            if one.since < now and one.due_at(self._settle_s) <= now
+        ]
+        return sorted(due, key=lambda one: (one.found.look.mtime_ns, one.found.name))
 
     # -- taking files ------------------------------------------------------------------------------
 
@@ -242,60 +192,62 @@ class Inbox:
         """Claim, read, have judged, and put away one batch, in order."""
         for one in batch:
             self._waiting.pop(one.found.path.name)
-        await asyncio.to_thread(_for_each, self._fetch, batch)
-        verdicts = await asyncio.gather(*map(self._judge, batch))
-        await asyncio.to_thread(_for_each, self._put_away, batch, verdicts)
+        drops = await asyncio.to_thread(lambda: [self._fetch(one) for one in batch])
+        read = [(one, drop) for one, drop in zip(batch, drops, strict=True) if drop is not None]
+        verdicts = await asyncio.gather(*(self._judge(one, drop) for one, drop in read))
+
+        def put_away() -> None:
+            for (one, _), verdict in zip(read, verdicts, strict=True):
+                if verdict is not None:
+                    self._put_away(one, verdict)
+
+        await asyncio.to_thread(put_away)
         self._waiting |= {one.found.path.name: one for one in batch if not one.is_done}
 
-    def _fetch(self, one: Waiting) -> None:
-        """Claim and read a file; blocks."""
+    def _fetch(self, one: Waiting) -> Dropped | None:
+        """Claim and read a file, None where that cannot be done now; blocks."""
+        name = one.found.name
         try:
             one.found = files.claim(one.found)
-            one.drop = files.read(one.found)
+            return files.read(one.found)
         except (Changed, FileNotFoundError):
             one.is_done = True  # it is looked at as a new one
         except BeingWritten:
-            name, one.not_before = one.found.name, time.monotonic() + WRITER_S
+            one.not_before = time.monotonic() + WRITER_S
             if name not in self._told:
                 self._told.add(name)
                 reason = "another program still has it open for writing"
                 self._log.info("inbox.waiting", name=name, reason=reason)
-        except PermissionError as error:
-            if not one.found.token:
-                self._defer(one, f"cannot be taken: {error.strerror}")
-                return
-            how = "Let the user that clew runs as read it (chmod), and submit it again."
-            self._put_away(one, f"{one.found.name} cannot be read: {error.strerror}. {how}")
         except OSError as error:
-            self._defer(one, f"cannot be taken: {error.strerror}")
+            if isinstance(error, PermissionError) and one.found.token:
+                how = "Let the user that clew runs as read it (chmod), and submit it again."
+                self._put_away(one, f"{name} cannot be read: {error.strerror}. {how}")
+            else:
+                self._defer(one, f"cannot be taken: {error.strerror}")
+        return None
 
-    async def _judge(self, one: Waiting) -> str | None:
-        """Return why `accept` refuses a file that was read; its `drop` is gone where nothing was decided."""
-        if one.drop is None or self._stopping:
-            one.drop = None
+    async def _judge(self, one: Waiting, drop: Dropped) -> str | None:
+        """Return why `accept` refuses a file, "" where it is a goal, None where nothing was decided."""
+        if self._stopping.is_set():
             return None
         try:
             async with asyncio.timeout(ACCEPT_DEADLINE_S):
-                return await self._accept(one.drop)
+                return await self._accept(drop) or ""
         except Exception as error:  # noqa: BLE001 - whatever it is, the file must stay and others go on
-            one.drop = None
             self._defer(one, f"{type(error).__name__}: {error}")
             return None
 
-    def _put_away(self, one: Waiting, verdict: str | None) -> None:
-        """Do to a file what was decided; blocks."""
-        if one.drop is None and verdict is None:
-            return
-        one.drop = None
+    def _put_away(self, one: Waiting, refusal: str) -> None:
+        """Remove a file that is a goal, and reject any other; blocks."""
         try:
-            if verdict is None:
+            if not refusal:
                 files.remove(one.found)
-            elif files.reject(one.found, self._rejected, verdict):
-                error = _in_one_line(verdict)
+            elif files.reject(one.found, self._rejected, refusal):
+                error = _in_one_line(refusal)
                 self._log.warning("goal.rejected", name=one.found.name, error=error)
             one.is_done = True
         except OSError as error:
-            what = "cannot be rejected" if verdict else "is a goal, but cannot be removed"
+            what = "cannot be rejected" if refusal else "is a goal, but cannot be removed"
             self._defer(one, f"{what}: {error.strerror}")
 
     def _defer(self, one: Waiting, error: str) -> None:
@@ -304,11 +256,6 @@ class Inbox:
             self._log.warning("inbox.deferred", name=one.found.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
         one.tries += 1
-
-
-def _for_each(do: Callable[..., None], *arguments: Sequence[Any]) -> None:
-    for each in zip(*arguments, strict=True):
-        do(*each)
 
 
 def _in_one_line(text: str) -> str:
