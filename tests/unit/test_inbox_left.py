@@ -16,7 +16,7 @@ def inbox(tmp_path):
 
 
 def reasons(found):
-    return {one["name"]: (one["rejected"], one["reason"]) for one in found.shown}
+    return {one["name"]: (one["rejected"], one["reason"]) for one in found["inbox"]}
 
 
 def test_each_entry_that_is_never_taken_is_named_with_its_reason(inbox):

@@ -65,7 +65,9 @@ class ControlHandlers:
         self._undo = undo
         self._view = view
         self._apply_config = reload
-        self._inbox_left = LastKnown(lambda: left(daemon.places.inbox), Left())
+        self._inbox_left = LastKnown(
+            lambda: left(daemon.places.inbox), Left(inbox=[], inbox_total=0)
+        )
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
@@ -140,7 +142,7 @@ class ControlHandlers:
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         inbox = await self._inbox_left.now()
         more = {"more": left_out > 0, "left_out": left_out}
-        return {"daemon": await self._view(), "goals": goals, **more, **inbox.view()}
+        return {"daemon": await self._view(), "goals": goals, **more, **inbox}
 
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""

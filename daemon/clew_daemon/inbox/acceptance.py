@@ -6,17 +6,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection
+from functools import partial
 
 import structlog
 
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.goalfile.keys import (
-    GoalFile,
-    GoalFileError,
-    GoalFileFault,
-)
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.locating import check, locator
+from clew_daemon.inbox.locating import check, located
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record import dependencies
 from clew_shared.core.core import Core
@@ -30,14 +27,13 @@ from clew_shared.text.redact import redact
 log = structlog.get_logger()
 
 TOKEN_BYTES = 2
+KEY_IN_FILE = (
+    "this is the API key of one of the agents, and a goal file is kept on record as it came: take the key out, "
+    "and pass what commands need through the environment (`[sandbox] env`)"
+)
 
-_AS_THEY_ARE = set(GoalFile.model_fields) & set(Spec.model_fields) - {
-    "agent",
-    "depends_on",
-    "not_before",
-    "unknown_keys",
-    "workspace",
-}
+_TRANSLATED = {"agent", "depends_on", "not_before", "unknown_keys", "workspace"}
+_AS_THEY_ARE = set(GoalFile.model_fields) & set(Spec.model_fields) - _TRANSLATED
 
 
 async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
@@ -47,10 +43,8 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
         return None
     try:
         with daemon.goals.accepting.place() as turn:
-            agents = daemon.settings.agents
-            found = await asyncio.to_thread(
-                understood, daemon, dropped.raw, dropped.name, agents.names
-            )
+            agents = daemon.settings.agents.names
+            found = await asyncio.to_thread(understood, daemon, dropped.raw, dropped.name, agents)
             await turn()  # in the order of the drops: a later one may name an earlier one
             core = _entered(daemon, dropped, found, identity)
     except GoalFileError as error:
@@ -90,8 +84,8 @@ def _entered(
 
 def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[str]) -> GoalFile:
     """Parse a goal file, and resolve the workspace that it names. Raises GoalFileError."""
-    located = locator(daemon.places, daemon.keys.env)
-    found = parse(raw, name, agents, located=located)
+    place = partial(located, places=daemon.places, env=daemon.keys.env)
+    found = parse(raw, name, agents, located=place)
     if fault := key_fault(raw):
         raise GoalFileError(name, [fault])
     return found
@@ -135,13 +129,7 @@ def key_fault(raw: bytes) -> GoalFileFault | None:
     """Return where a goal file holds a key that clew uses, None where it holds none: the ledger keeps it as it is."""
     lines = raw.decode("utf-8", "replace").splitlines()
     line = next((n for n, text in enumerate(lines, start=1) if HIDDEN.named_in(text)), None)
-    if line is None:
-        return None
-    return GoalFileFault(
-        line,
-        "this is the API key of one of the agents, and a goal file is kept on record as it came: take the key out, "
-        "and pass what commands need through the environment (`[sandbox] env`)",
-    )
+    return None if line is None else GoalFileFault(line, KEY_IN_FILE)
 
 
 def _write_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:

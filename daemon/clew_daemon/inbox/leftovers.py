@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypedDict
@@ -31,23 +30,11 @@ class LeftEntry(TypedDict):
     reason: str
 
 
-class LeftView(TypedDict):
-    """What is left in an inbox, as `clew status --json` has it."""
+class Left(TypedDict):
+    """What is left in an inbox, as `clew status --json` has it: the newest entries, and how many there are in all."""
 
     inbox: list[LeftEntry]
     inbox_total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """The newest entries, and how many there are in all."""
-
-    shown: tuple[LeftEntry, ...] = ()
-    total: int = 0
-
-    def view(self) -> LeftView:
-        """Return it as `clew status --json` has it."""
-        return {"inbox": list(self.shown), "inbox_total": self.total}
 
 
 def left(inbox: Path) -> Left:
@@ -61,7 +48,7 @@ def left(inbox: Path) -> Left:
         LeftEntry(name=recordable(path.name), rejected=rejected, reason=why or _reason(path))
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
-    return Left(tuple(shown), len(found))
+    return {"inbox": shown, "inbox_total": len(found)}
 
 
 def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path]]:

@@ -1,7 +1,7 @@
 """Where a goal may work: the folder that a `workspace:` means, with its links resolved, unless it is clew's own."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,23 +12,18 @@ SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 """What is there is not on a disk, and an action sees something else there than the daemon."""
 
 
-def locator(places: Places, env: Mapping[str, str]) -> Callable[[str], Path]:
-    """Return a function that resolves the text of a `workspace:`, on whatever disk that is.
+def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
+    """Return the folder that the text of a `workspace:` means, on whatever disk that is.
 
-    It raises ValueError where no goal may work there: in or around the folders of this home or of the default one.
+    ValueError where no goal may work there: in or around the folders of this home or of the default one.
     """
-
-    def located(workspace: str) -> Path:
-        try:
-            folder = expanded(workspace, env).resolve()
-        except (OSError, RuntimeError) as error:  # a ring of links
-            raise ValueError(
-                f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
-            ) from None
-        check(folder, places, env)
-        return folder
-
-    return located
+    try:
+        folder = expanded(workspace, env).resolve()
+    except (OSError, RuntimeError) as error:  # a ring of links
+        reason = f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
+        raise ValueError(reason) from None
+    check(folder, places, env)
+    return folder
 
 
 def check(folder: Path, places: Places, env: Mapping[str, str]) -> None:
@@ -70,11 +65,9 @@ def workspace_fault(workspace: Path, places: Places, other: Places | None = None
 
 def _near_own(wanted: Path, places: Places) -> Path | None:
     """Return the folder of clew's that is, contains or is inside the wanted one."""
-    closed = [*places.folders.values(), places.config]
-    if places.home is None:
-        closed.append(places.config.parent)
+    configs = [places.config] if places.home else [places.config, places.config.parent]
     is_within = wanted != places.workspaces and wanted.is_relative_to(places.workspaces)
-    for folder in closed:
+    for folder in (*places.folders.values(), *configs):
         if folder.is_relative_to(wanted) or (wanted.is_relative_to(folder) and not is_within):
             return folder
     return None

@@ -195,7 +195,7 @@ def all_goals(instance: Instance, limit: int | None, before: str | None = None) 
             turn = _turn(reader, shown)
             goals = [status_view(_without_worker(one), **turn(one)) for one in shown]
     more = {"more": left_out > 0, "left_out": left_out}
-    return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox).view()}
+    return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox)}
 
 
 def one_goal(instance: Instance, goal: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -20,7 +21,7 @@ from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import decoded, parse
-from clew_daemon.inbox.locating import locator
+from clew_daemon.inbox.locating import located
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
@@ -145,7 +146,7 @@ def _placed(
     if here is None or folder or not one.source.is_text:
         return one
     try:
-        locator(instance.places, instance.env)(str(here))
+        located(str(here), instance.places, instance.env)
     except ValueError as error:
         raise CliError(
             f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
@@ -157,17 +158,17 @@ def _placed(
 
 def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the given file."""
-    located = locator(instance.places, instance.env)
+    place = partial(located, places=instance.places, env=instance.env)
     agents = instance.settings_in_force.agents.names
     try:
         raw = merged(source, options)
-        goal = parse(raw, source.shown, agents, located=located)
+        goal = parse(raw, source.shown, agents, located=place)
         is_new = goal.folder is None or not os.path.lexists(goal.folder)
         return CheckedGoal(source, raw, goal, is_here=False, is_new=is_new)
     except GoalFileError as error:
         own: list[GoalFileFault] = []
         try:  # the lines are those of the file as it was given; its other faults are those of the options
-            parse(source.raw, source.shown, agents, located=located)
+            parse(source.raw, source.shown, agents, located=place)
         except GoalFileError as of_file:
             own = of_file.faults
         here = {fault.message: fault for fault in own}

@@ -65,23 +65,48 @@ def split(text: str) -> tuple[str | None, str, int]:
     raise ValueError("the front matter is not closed: end it with a line `---`")
 
 
+class _Loader(yaml.SafeLoader):
+    """Composes nodes, and refuses what could grow or nest without bound before it makes one of it."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        fault, event = "", self.peek_event()  # type: ignore[no-untyped-call] # the stubs lack its type
+        is_collection = isinstance(event, yaml.CollectionStartEvent)
+        if is_collection and self._depth == DEPTH_MAX:
+            fault = f"nested deeper than {DEPTH_MAX} levels: flatten it"
+        elif isinstance(event, yaml.AliasEvent):
+            fault = "aliases (`*name`) are not supported: write the value out"
+        elif getattr(event, "tag", None) is not None:
+            fault = "tags (`!name`) are not supported: write the plain value"
+        elif isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
+            fault = "a value contains a NUL or half of a surrogate pair: delete it"
+        if fault:
+            raise FrontError(_line_of(self.buffer, event.start_mark), fault)
+        self._depth += is_collection
+        node = super().compose_node(parent, index)
+        self._depth -= is_collection
+        return node
+
+
 def composed(front: str) -> yaml.MappingNode | None:
     """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
     if len(front) > FRONT_CHARS_MAX:
         raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
+    line: int | None = 1
+    problem, node = "", None
     try:
-        _refuse_unsupported(front)
-        node = yaml.compose(front, Loader=yaml.SafeLoader)
+        node = yaml.compose(front, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = _line_of(front, mark) if mark else None
-        raise FrontError(line, f"the front matter is not valid YAML: {error.problem}") from None
+        line, problem = _line_of(front, mark) if mark else None, error.problem or str(error)
     except yaml.reader.ReaderError as error:
         line = front.count("\n", 0, error.position) + 2
         raise FrontError(line, "the front matter contains a character that YAML forbids") from None
     except _UNREADABLE as error:
         problem = in_whole_words(str(error), 200)
-        raise FrontError(1, f"the front matter is not valid YAML: {problem}") from None
+    if problem:
+        raise FrontError(line, f"the front matter is not valid YAML: {problem}")
     if node is not None and not isinstance(node, yaml.MappingNode):
         raise FrontError(
             _line_of(front, node.start_mark),
@@ -95,27 +120,6 @@ def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:
     node = yaml.compose(yaml.safe_dump(dict(values)), Loader=yaml.SafeLoader)
     assert isinstance(node, yaml.MappingNode)  # noqa: S101 - a mapping in is a mapping out
     return node
-
-
-def _refuse_unsupported(front: str) -> None:
-    """Raise FrontError, before a node is built, for what could grow or nest without bound."""
-    depth = 0
-    for event in yaml.parse(front, Loader=yaml.SafeLoader):
-        fault = ""
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEPTH_MAX:
-            fault = f"nested deeper than {DEPTH_MAX} levels: flatten it"
-        elif isinstance(event, yaml.AliasEvent):
-            fault = "aliases (`*name`) are not supported: write the value out"
-        elif getattr(event, "tag", None) is not None:
-            fault = "tags (`!name`) are not supported: write the plain value"
-        elif isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
-            fault = "a value contains a NUL or half of a surrogate pair: delete it"
-        if fault:
-            raise FrontError(_line_of(front, event.start_mark), fault)
 
 
 def _line_of(front: str, mark: Any) -> int:

@@ -213,12 +213,12 @@ def daemon(instance: Instance) -> Iterator[Finding]:
 def inbox(instance: Instance) -> Iterator[Finding]:
     """Report the files that will not become goals, the newest first."""
     found = left(instance.places.inbox)
-    for one in found.shown[:INBOX_SHOWN_MAX]:
+    for one in found["inbox"][:INBOX_SHOWN_MAX]:
         what = "was rejected" if one["rejected"] else "will not be taken"
         fix = REJECTED_FIX if one["rejected"] else "move it away, or fix it"
         yield Finding("inbox", "warn", f"{one['name']} {what}: {one['reason']}", fix)
-    if found.total > INBOX_SHOWN_MAX:
-        yield Finding("inbox", "warn", f"and {found.total - INBOX_SHOWN_MAX} more", "clew status")
+    if (more := found["inbox_total"] - INBOX_SHOWN_MAX) > 0:
+        yield Finding("inbox", "warn", f"and {more} more", "clew status")
 
 
 def herald(instance: Instance) -> Iterator[Finding]:
