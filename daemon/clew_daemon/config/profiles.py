@@ -25,15 +25,12 @@ from clew_shared.config.tables import (
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
 
-BUILT_IN = "built-in "
-"""What the source of a built-in profile's value begins with."""
+BUILT_IN = "built-in "  # What the source of a built-in profile's value begins with
 
 ROOM = 1.5
-GOALS_MIN = 5
-"""Fewer verified goals say nothing."""
+GOALS_MIN = 5  # Fewer verified goals say nothing
 
-TURNS_MIN = 6
-"""The shortest attempt: a look, a change, its correction, and as much again."""
+TURNS_MIN = 6  # The shortest attempt: a look, a change, its correction, and as much again
 
 CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")

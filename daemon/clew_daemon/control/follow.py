@@ -24,8 +24,7 @@ BATCH_ROWS = 500
 BATCH_BYTES = 256 << 10
 """The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
 
-COLLECT_S = 0.05
-"""How long events are collected, so that steps in quick succession cost one read."""
+COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
 
 SILENCE_S = 10.0
 """An empty batch is sent after this time without events: it shows that the daemon runs."""

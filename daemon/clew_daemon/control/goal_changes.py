@@ -43,8 +43,7 @@ from clew_shared.text.redact import redact
 
 R = TypeVar("R")
 
-RECORD_S = 2.0
-"""How long a request waits for its record before the worker is ended without it."""
+RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it
 ANSWER_S = 20.0
 """How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
 FEEDBACK_CHARS_MAX = 20_000

@@ -43,8 +43,7 @@ from clew_shared.views.publish import goal_detail, status_view
 
 JsonObject = dict[str, Any]
 
-END_S = 60.0
-"""How long an undo waits for the end of a worker whose goal is no longer at work."""
+END_S = 60.0  # How long an undo waits for the end of a worker whose goal is no longer at work
 
 
 class ControlHandlers:

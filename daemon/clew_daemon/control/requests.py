@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, dataclass_transform
 
-GOALS_MAX = 1_000
-"""How many goals one request may name."""
-IMPORTED_AT_ONCE_MAX = 100
-"""How many strategies one request may import."""
+GOALS_MAX = 1_000  # How many goals one request may name
+IMPORTED_AT_ONCE_MAX = 100  # How many strategies one request may import
 
 
 @dataclass_transform(frozen_default=True)

@@ -32,12 +32,10 @@ CLIENTS_MAX = 64
 IDLE_TIMEOUT_S = 60.0
 BUSY = "too many clients have a request in progress: try again"
 
-FOLLOWERS_MAX = 16
-"""Connections with a stream at a time; they have no place among the clients."""
+FOLLOWERS_MAX = 16  # Connections with a stream at a time; they have no place among the clients
 TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"
 
-STALLED_S = 5.0
-"""How long a client may take to read one line of a stream; then it is cut off."""
+STALLED_S = 5.0  # How long a client may take to read one line of a stream; then it is cut off
 
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")

@@ -18,21 +18,18 @@ from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
 from clew_shared.backoff import backoff_s
 
-POLL_S = 0.25
-"""How often it is asked whether the folder has changed, which costs one stat(2)."""
+POLL_S = 0.25  # How often it is asked whether the folder has changed, which costs one stat(2)
 TICK_S = 1.0
 """A folder that changed so recently may change again without another time: file systems have coarse clocks."""
 EMPTY_SETTLE_S = 2.0
 """A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
 WRITER_S = 1.0
 """How often a file that another program has open for writing is looked at, and an `accept` that is not ready."""
-TROUBLE_S = 2.0
-"""How often a folder that cannot be used is tried again."""
+TROUBLE_S = 2.0  # How often a folder that cannot be used is tried again
 RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
-BATCH_FILES = 32
-"""Files that are read into memory and accepted together."""
+BATCH_FILES = 32  # Files that are read into memory and accepted together
 FAULTS_CHARS = 500
 
 Accept = Callable[[Dropped], Awaitable[str | None]]

@@ -27,11 +27,9 @@ def of_model(prompt: Prompt | None, agent: Agent) -> Prompt | None:
     return prompt.model_copy(update={"model": model_key(agent), "served": served})
 
 
-RECENT_GOALS = 20
-"""The goals of a model that count: its last ones whose checks passed."""
+RECENT_GOALS = 20  # The goals of a model that count: its last ones whose checks passed
 
-USED_LOADED_MAX = 2_000
-"""How many of the latest records of all models are read."""
+USED_LOADED_MAX = 2_000  # How many of the latest records of all models are read
 
 
 class KnownModels:

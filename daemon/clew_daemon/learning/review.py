@@ -29,8 +29,7 @@ from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import one_line
 
-CALLS_MAX = 200
-"""How many of a subtask's last actions the reflector sees."""
+CALLS_MAX = 200  # How many of a subtask's last actions the reflector sees
 
 PARAMETER_CHARS_MAX = 2_000
 OUTPUT_CHARS = 4_000

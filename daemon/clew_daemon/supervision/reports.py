@@ -26,8 +26,7 @@ from clew_shared.text.plain import plain
 log = structlog.get_logger()
 
 WAIT_S = 30.0
-FILES_S = 20.0
-"""How long a report waits for the files that the goal changed."""
+FILES_S = 20.0  # How long a report waits for the files that the goal changed
 
 
 class ReportWriter(GoalQueue):

@@ -30,8 +30,7 @@ EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
 
 
-GAPS = 10
-"""A time of which the record has nothing counts as at most this part of `keep_days`."""
+GAPS = 10  # A time of which the record has nothing counts as at most this part of `keep_days`
 
 
 def kept_since(times: Iterable[float], now: float, keep_s: float, lived_s: float) -> float:
@@ -115,8 +114,7 @@ class Retention:
 
 # -- folders of goals --------------------------------------------------------------------------------
 
-GONE = ".gone"
-"""The suffix of folders that are being removed."""
+GONE = ".gone"  # The suffix of folders that are being removed
 
 
 async def clear(places: Places, goal: str) -> None:

@@ -15,8 +15,7 @@ from clew_shared.record.state import State
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 FOR_A_WORKER = "waits for a worker"
-SHOWN_MAX = 5
-"""How many goals are named that one name in `depends_on` may mean."""
+SHOWN_MAX = 5  # How many goals are named that one name in `depends_on` may mean
 
 
 def due(

@@ -57,8 +57,7 @@ log = structlog.get_logger()
 
 FULL_LOOK_S = 1.0
 IDLE_S = 60.0
-CLOCK_S = 1.0
-"""How often goals are looked through while one waits for a moment of the wall clock."""
+CLOCK_S = 1.0  # How often goals are looked through while one waits for a moment of the wall clock
 
 LONG_S = 0.01
 REST, REST_S = 9, 1.0

@@ -99,8 +99,7 @@ AbsolutePaths = Annotated[
 ModeSetting = Literal["auto", "tools", "json"]
 """How a model is asked for calls: by native tool calls, by JSON, or by whichever of them it answers with."""
 
-LOCAL_LLM = "http://127.0.0.1:11434/v1"
-"""Where Ollama listens by default."""
+LOCAL_LLM = "http://127.0.0.1:11434/v1"  # Where Ollama listens by default
 
 DEFAULT_AGENT = "default"
 RUNBOOK_AGENT = "runbook"

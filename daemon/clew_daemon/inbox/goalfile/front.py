@@ -20,8 +20,7 @@ from clew_shared.text.validation import requirement
 FRONT_CHARS_MAX = 65_536
 DEPTH_MAX = 8
 KEYS = FrontMatter.model_fields
-LOOKALIKE_KEYS_MAX = 100
-"""Keys of what looks like front matter that are compared with clew's."""
+LOOKALIKE_KEYS_MAX = 100  # Keys of what looks like front matter that are compared with clew's
 
 NULL = "tag:yaml.org,2002:null"
 _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
@@ -39,8 +38,7 @@ _INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
 _NO_PROSE = ("#", "//", "%", "<!--")
 """How comments and headings begin."""
 
-NodePath = tuple[int | str, ...]
-"""Where a value is: its key, and the keys or indices below."""
+NodePath = tuple[int | str, ...]  # Where a value is: its key, and the keys or indices below
 
 
 class FrontError(Exception):
