@@ -12,13 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from clew_daemon.control.lookup import (
-    RUNBOOK_DONE,
-    GoalLookup,
-    answer,
-    objection,
-    shown_status,
-)
+from clew_daemon.control.lookup import RUNBOOK_DONE, GoalLookup, answer, objection, shown_status
 from clew_daemon.control.requests import (
     GOALS_MAX,
     FeedbackRequest,

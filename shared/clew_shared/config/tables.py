@@ -246,11 +246,7 @@ class AttemptSettings(Table):
     iterations: AtLeastOne = 10
     adapt: bool = True
     restore: Literal["subtask", "keep"] = "subtask"
-    ladder: Ladder = (
-        Rung(),
-        Rung(temperature=0.7, mode="json"),
-        Rung(temperature=0.9),
-    )
+    ladder: Ladder = (Rung(), Rung(temperature=0.7, mode="json"), Rung(temperature=0.9))
 
     def rung(self, attempt: int) -> Rung:
         """Return how an attempt differs, counted from 1; the last rung repeats."""
@@ -303,13 +299,7 @@ class LedgerSettings(Table):
 
 
 NoticeKind = Literal[
-    "blocked",
-    "completed",
-    "failed",
-    "waiting_long",
-    "gave_up",
-    "ledger_full",
-    "daemon_down",
+    "blocked", "completed", "failed", "waiting_long", "gave_up", "ledger_full", "daemon_down"
 ]
 """What `clew herald` can send a message about (docs/herald.md)."""
 
@@ -328,8 +318,7 @@ class NotifySettings(Table):
         tuple[NoticeKind, ...], BeforeValidator(_without_rejected), Field(strict=False)
     ] = get_args(NoticeKind)
     quiet: Annotated[
-        str,
-        shaped(rf"({_CLOCK})-(?!\1){_CLOCK}|", 'hours like "22:00-07:00", or "" for none'),
+        str, shaped(rf"({_CLOCK})-(?!\1){_CLOCK}|", 'hours like "22:00-07:00", or "" for none')
     ] = ""
 
 

@@ -29,11 +29,7 @@ FILLERS = frozenset(
 
 
 def parse(
-    raw: bytes,
-    name: str,
-    agents: Collection[str],
-    *,
-    located: Callable[[str], Path] | None = None,
+    raw: bytes, name: str, agents: Collection[str], *, located: Callable[[str], Path] | None = None
 ) -> GoalFile:
     """Read a goal file; `name` is what errors call it, `agents` what `agent:` may be.
 
