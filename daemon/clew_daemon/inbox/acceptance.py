@@ -51,10 +51,9 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
         return redact(str(error))
     if core is None:  # the same drop was taken by another call meanwhile
         await daemon.goals.accepted(identity)
-        return None
-    await daemon.goals.commit(core)
-    goal = core.state.goal_id
-    await asyncio.to_thread(_write_copy, daemon, goal, dropped.raw)
+    else:
+        await daemon.goals.commit(core)
+        await asyncio.to_thread(_write_copy, daemon, core.state.goal_id, dropped.raw)
     return None
 
 
@@ -67,27 +66,27 @@ def _entered(
     """
     if daemon.goals.is_entered(identity):
         return None
-    goal = _free_id(daemon, found)
+    goal, goals = "", daemon.goals
+    while not goal or goal in goals.cores or goal in goals.gone or goal in goals.names:
+        goal = goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)
     workspace = _workspace(daemon, dropped, found, goal)
+    spec = bound_spec(daemon, found, workspace, recordable(dropped.name))
     event = ev.GoalAccepted(
-        at=time.time(),
-        goal_id=goal,
-        spec=bound_spec(daemon, found, workspace, recordable(dropped.name)),
-        tasks=found.tasks,
-        identity=identity,
+        at=time.time(), goal_id=goal, spec=spec, tasks=found.tasks, identity=identity
     )
     if faults := misplaced(daemon, found, event):
         raise GoalFileError(dropped.name, faults)
-    daemon.goals.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
-    return daemon.goals.enter(event, dropped.raw)
+    goals.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
+    return goals.enter(event, dropped.raw)
 
 
 def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[str]) -> GoalFile:
     """Parse a goal file, and resolve the workspace that it names. Raises GoalFileError."""
     place = partial(located, places=daemon.places, env=daemon.keys.env)
     found = parse(raw, name, agents, located=place)
-    if fault := key_fault(raw):
-        raise GoalFileError(name, [fault])
+    for line, text in enumerate(raw.decode("utf-8", "replace").splitlines(), start=1):
+        if HIDDEN.named_in(text):  # the ledger keeps the file as it is
+            raise GoalFileError(name, [GoalFileFault(line, KEY_IN_FILE)])
     return found
 
 
@@ -109,13 +108,10 @@ def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> l
     goals, faults, name = daemon.goals, [], found.name
     in_use = name in goals.names or name in goals.cores
     if in_use and (other := dependencies.holder(name, goals.states(), event.goal_id)):
-        fault = (
-            f"`name` {name} is in use by {other}, which has not ended: choose another name, "
-            f"or end that goal (`clew cancel {other}`)"
-        )
+        why = f"in use by {other}, which has not ended: choose another name, or end that goal (`clew cancel {other}`)"
         if name == other:
-            fault = f"`name` {name} is the id of another goal: choose another name"
-        faults.append(GoalFileFault(found.lines.get("name"), fault))
+            why = "the id of another goal: choose another name"
+        faults.append(GoalFileFault(found.lines.get("name"), f"`name` {name} is {why}"))
     if event.spec.depends_on:
         known = dependencies.KnownGoals(goals.states(), goals.gone)
         if way := dependencies.cycle(fold([(0, event)]), known):
@@ -123,13 +119,6 @@ def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> l
             fault = f"`depends_on` makes a cycle: {cycle}; remove one of these dependencies"
             faults.append(GoalFileFault(found.lines.get("depends_on"), fault))
     return faults
-
-
-def key_fault(raw: bytes) -> GoalFileFault | None:
-    """Return where a goal file holds a key that clew uses, None where it holds none: the ledger keeps it as it is."""
-    lines = raw.decode("utf-8", "replace").splitlines()
-    line = next((n for n, text in enumerate(lines, start=1) if HIDDEN.named_in(text)), None)
-    return None if line is None else GoalFileFault(line, KEY_IN_FILE)
 
 
 def _write_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:
@@ -167,11 +156,3 @@ def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: 
         ),
         file_name=file_name,
     )
-
-
-def _free_id(daemon: DaemonParts, found: GoalFile) -> str:
-    goals = daemon.goals
-    while True:
-        goal = goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)
-        if goal not in goals.cores and goal not in goals.gone and goal not in goals.names:
-            return goal

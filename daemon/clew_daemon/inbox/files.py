@@ -230,16 +230,14 @@ def _refuse_written(path: Path) -> None:
     file while the lease is held, the kernel sends a signal to the daemon: SIGIO by default, which would end it; so
     SIGURG, which is ignored.
     """
-    fd = os.open(path, _READING)
-    try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        if error.errno == errno.EAGAIN and not _on_network(fd):
-            raise BeingWritten(path) from None
-    finally:
-        os.close(fd)
+    with os.fdopen(os.open(path, _READING), "rb", buffering=0) as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            if error.errno == errno.EAGAIN and not _on_network(file.fileno()):
+                raise BeingWritten(path) from None
 
 
 def _on_network(fd: int) -> bool:
@@ -250,9 +248,8 @@ def _on_network(fd: int) -> bool:
 
 
 def _write_error(target: Path, error: str) -> None:
-    partial = target.with_name(".error.tmp")
+    partial, text = target.with_name(".error.tmp"), visible(error).rstrip("\n") + "\n"
     try:
-        text = visible(error).rstrip("\n") + "\n"
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")
         partial.replace(error_path(target))
     except OSError:

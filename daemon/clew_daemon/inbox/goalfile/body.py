@@ -65,7 +65,9 @@ class Section:
 
     @property
     def is_done_when(self) -> bool:
-        return self.level > 0 and _is_done_when(self.title)
+        """Whether its heading begins with `Done when`, whatever its spelling."""
+        words = re.findall(r"[^\W_]+", self.title.casefold())
+        return self.level > 0 and words[:2] == ["done", "when"]
 
     @property
     def lists(self) -> list[SyntaxTreeNode]:
@@ -125,7 +127,9 @@ class _Reader:
         if lists:
             tasks.append(PlannedTask(description=description, subtasks=self._subtasks(lists)))
         tasks += [self._task(section) for section in heads]
-        self._check_count(tasks)
+        if (count := sum(len(task.subtasks) for task in tasks)) > SUBTASKS_MAX:
+            message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
+            self.faults.append(GoalFileFault(None, message))
         without_check = [s for s in done if not any(_commands(s.blocks))]
         return Body(
             description=description,
@@ -139,27 +143,31 @@ class _Reader:
 
     def _sections(self) -> list[Section]:
         """Return the sections of `#` and `##`; a deeper heading is prose, but for a `Done when`."""
+        markdown = MarkdownIt("commonmark")
+        markdown.core.ruler.enableOnly(["normalize", "block"])
+        markdown.block.ruler.disable(["reference", "lheading"])
         sections = [Section(0, "", self.first_line)]
-        for block in _parsed(self.body):
-            title = _inline(block) if block.type == "heading" else ""
-            level = int(block.tag[1]) if block.type == "heading" else 9
-            if level > 2 and not _is_done_when(title):
+        for block in SyntaxTreeNode(markdown.parse(self.body)).children:
+            is_heading = block.type == "heading"
+            section = (
+                Section(int(block.tag[1]), _inline(block), self._line(block))
+                if is_heading
+                else None
+            )
+            if section is None or (section.level > 2 and not section.is_done_when):
                 sections[-1].blocks.append(block)
                 continue
-            sections.append(Section(level, title, self._line(block)))
-            if level == 2 and not title:
+            sections.append(section)
+            if section.level == 2 and not section.title:
                 self._fault(block, "`##` needs a title, which names the task")
         return sections
 
     def _task(self, section: Section) -> PlannedTask:
         title = in_whole_words(section.title, ITEM_CHARS_MAX)
-        self._note(title, self._prose(section, section.lists))
+        if notes := self._prose(section, section.lists):
+            self.notes.append(f"{title}: {notes}")
         subtasks = self._subtasks(section.lists) or (PlannedSubtask(description=title),)
         return PlannedTask(description=title, subtasks=subtasks)
-
-    def _note(self, of: str, notes: str) -> None:
-        if notes:
-            self.notes.append(f"{of}: {notes}")
 
     def _subtasks(self, lists: list[SyntaxTreeNode]) -> tuple[PlannedSubtask, ...]:
         read = (self._subtask(item) for one in lists for item in one.children)
@@ -183,8 +191,12 @@ class _Reader:
             self._fault(item, message)
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
-        description = in_whole_words(words, ITEM_CHARS_MAX) or _named_by(steps[0])
-        self._note(description, notes)
+        description = in_whole_words(words, ITEM_CHARS_MAX)
+        if not description:
+            first = steps[0].args
+            cmd = in_whole_words(first.get("cmd", ""), TITLE_CHARS_MAX)
+            description = f"Write {first['path']}" if "path" in first else f"Run {cmd}"
+        self.notes += [f"{description}: {notes}"] if notes else []
         done = bool(box and box[1] != " ")
         return PlannedSubtask(description=description, done=done, steps=steps)
 
@@ -226,21 +238,8 @@ class _Reader:
     def _fault(self, block: SyntaxTreeNode, message: str) -> None:
         self.faults.append(GoalFileFault(self._line(block), message))
 
-    def _check_count(self, tasks: list[PlannedTask]) -> None:
-        count = sum(len(task.subtasks) for task in tasks)
-        if count > SUBTASKS_MAX:
-            message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
-            self.faults.append(GoalFileFault(None, message))
-
 
 # ---- the Markdown
-
-
-def _parsed(body: str) -> list[SyntaxTreeNode]:
-    markdown = MarkdownIt("commonmark")
-    markdown.core.ruler.enableOnly(["normalize", "block"])
-    markdown.block.ruler.disable(["reference", "lheading"])
-    return SyntaxTreeNode(markdown.parse(body)).children
 
 
 def _inline(block: SyntaxTreeNode) -> str:
@@ -280,11 +279,6 @@ def _is_marked(item: SyntaxTreeNode) -> bool:
     return bool(CHECKBOX.match(_title_of(item)[0])) or any(map(_is_step, _fences(item)))
 
 
-def _is_done_when(title: str) -> bool:
-    """Return whether a heading begins with `Done when`, whatever its spelling."""
-    return re.findall(r"[^\W_]+", title.casefold())[:2] == ["done", "when"]
-
-
 def _commands(blocks: list[SyntaxTreeNode]) -> Iterator[str]:
     """Yield the checks of a `## Done when`: its shell blocks, and items that are inline code."""
     for node in (node for block in blocks for node in block.walk()):
@@ -303,12 +297,6 @@ def _code_of(text: str) -> str:
     ticks = text[: len(text) - len(text.lstrip("`"))]
     whole = bool(ticks) and text == ticks + inner + ticks and ticks not in inner
     return " ".join(inner.split()) if whole else ""
-
-
-def _named_by(step: PlannedStep) -> str:
-    if step.tool == "write_file":
-        return f"Write {step.args['path']}"
-    return f"Run {in_whole_words(step.args['cmd'], TITLE_CHARS_MAX)}"
 
 
 def _path_fault(path: str) -> str | None:
