@@ -5,7 +5,7 @@ Pure: it knows the shape of the tables, not their source.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -80,50 +80,51 @@ def plain_location(details: ErrorDetails) -> Location:
     return (*location, "kind") if details["type"] == "union_tag_invalid" else location
 
 
-def explain(error: ValidationError, raw: dict[str, Any]) -> list[tuple[Location, str]]:
+def explain(error: ValidationError, raw: Mapping[str, Any]) -> list[tuple[Location, str]]:
     """Return for each error its place and one sentence; `raw` is what was to be validated."""
     return [(at := plain_location(one), _sentence(one, at, raw)) for one in error.errors()]
 
 
-def agent_faults(raw: dict[str, Any]) -> Iterator[tuple[Location, str]]:
+def agent_faults(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     """Yield what names an agent that is not there: the default, and rungs of ladders, with the place of each.
 
     They are read as they were written, so that they are named with whatever other errors the config has.
     """
     kinds = {DEFAULT_AGENT: "llm", RUNBOOK_AGENT: "runbook"}
-    agents = _table(raw, "agents")
+    agents, models = _table(raw, "agents"), _table(_table(raw, "context"), "models")
     kinds |= {name: str(agent_kind(one)) for name, one in agents.items() if isinstance(one, dict)}
     named: list[tuple[Location, Any]] = [(("agents", "default"), agents.get("default"))]
-    ladders: list[tuple[Location, Any]] = [(("attempts",), _table(raw, "attempts").get("ladder"))]
-    for name, profile in _table(_table(raw, "context"), "models").items():
-        ladder = profile.get("ladder") if isinstance(profile, dict) else None
-        ladders.append((("context", "models", name), ladder))
-    for at, ladder in ladders:
+    tables: list[tuple[Location, Mapping[str, Any]]] = [(("attempts",), _table(raw, "attempts"))]
+    for at, table in (
+        *tables,
+        *((("context", "models", one), _table(models, one)) for one in models),
+    ):
+        ladder = table.get("ladder")
         for number, rung in enumerate(ladder if isinstance(ladder, list) else ()):
             if isinstance(rung, dict):
                 named.append(((*at, "ladder", str(number), "agent"), rung.get("agent")))
     for at, name in named:
-        if not isinstance(name, str) or not name:
-            continue
-        if name not in kinds:
-            available = ", ".join(sorted(kinds))
-            yield at, f"`{dotted(at)}`: unknown agent {name!r}; available: {available}"
-        elif kinds[name] == "runbook" and at[-1] == "agent":
+        fault = ""
+        if isinstance(name, str) and name and name not in kinds:
+            fault = f"unknown agent {name!r}; available: {', '.join(sorted(kinds))}"
+        elif at[-1] == "agent" and kinds.get(str(name)) == "runbook":
             # it repeats the blocks of the goal file, which is no new attempt
-            yield (
-                at,
-                f"`{dotted(at)}`: {name!r} is a runbook, which cannot take over a model's work",
-            )
+            fault = f"{name!r} is a runbook, which cannot take over a model's work"
+        if fault:
+            yield at, f"`{dotted(at)}`: {fault}"
 
 
-def _table(raw: dict[str, Any], name: str) -> dict[str, Any]:
+def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = raw.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def _sentence(details: ErrorDetails, location: Location, raw: dict[str, Any]) -> str:
+def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any]) -> str:
     if details["type"] == "extra_forbidden":
-        return _unknown(location, raw)
+        known = _known_beside(location, raw)
+        meant = closest(location[-1], known)
+        hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
+        return f"unknown {'table' if len(location) == 1 else 'key'} `{dotted(location)}`; {hint}"
     if details["type"] == "union_tag_invalid":
         given = raw["agents"][location[1]].get("kind")
         kinds = ", ".join(AGENT_KINDS)
@@ -140,20 +141,12 @@ def _sentence(details: ErrorDetails, location: Location, raw: dict[str, Any]) ->
     return f"`{dotted(location)}` {wanted}"
 
 
-def _meant(given: Any, known: Any) -> str:
+def _meant(given: object, known: Collection[str]) -> str:
     meant = closest(given, known) if isinstance(given, str) else None
     return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
-def _unknown(location: Location, raw: dict[str, Any]) -> str:
-    what = "table" if len(location) == 1 else "key"
-    known = _known_beside(location, raw)
-    meant = closest(location[-1], known)
-    hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
-    return f"unknown {what} `{dotted(location)}`; {hint}"
-
-
-def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
+def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:
     """Return the keys that are known in the table of the unknown one."""
     if location[0] == "agents":
         return list(AGENT_KINDS[agent_kind(raw["agents"][location[1]])].model_fields)
@@ -171,7 +164,7 @@ def _table_in(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_table_in, get_args(annotation))), None)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return the value as the file would have it, shortened to fit a line."""
     if isinstance(value, dict):
         return "a table"

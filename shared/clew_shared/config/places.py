@@ -58,15 +58,19 @@ class PlacesError(ValueError):
 def places(env: Mapping[str, str], home: Path | None, settings: Settings | None) -> Places:
     """Resolve every folder; `home` is `--home` and goes before CLEW_HOME.
 
-    A relative `--home` or CLEW_HOME stays relative: the caller, who knows the working directory,
-    makes it absolute first. Relative `[paths]` start at the config's folder. PlacesError where
-    HOME would be needed and is not set.
+    A relative home stays relative: the caller, who knows the working directory, makes it absolute first. Relative
+    `[paths]` start at the config's folder. PlacesError where HOME would be needed and is not set.
     """
     home = home or (Path(env["CLEW_HOME"]) if env.get("CLEW_HOME") else None)
-    found = _under_home(expanded(str(home), env)) if home is not None else _under_xdg(env)
-    if settings is None:
-        return found
-    return _overridden(found, settings, env)
+    found = _under_xdg(env) if home is None else _under_home(expanded(str(home), env))
+    given = {
+        name: found.config.parent / expanded(path, env)
+        for name in FOLDERS
+        if settings and (path := getattr(settings.paths, name)) is not None
+    }
+    if found.run == found.state and "state" in given:
+        given.setdefault("run", given["state"])
+    return replace(found, **given)
 
 
 def default_places(env: Mapping[str, str]) -> Places | None:
@@ -119,14 +123,3 @@ def _user_home(env: Mapping[str, str]) -> Path:
     if not home.startswith("/"):
         raise PlacesError("HOME is not set to an absolute path: set it, or give --home DIR")
     return Path(home)
-
-
-def _overridden(found: Places, settings: Settings, env: Mapping[str, str]) -> Places:
-    given = {
-        name: found.config.parent / expanded(path, env)
-        for name in FOLDERS
-        if (path := getattr(settings.paths, name)) is not None
-    }
-    if found.run == found.state and "state" in given:
-        given.setdefault("run", given["state"])
-    return replace(found, **given)

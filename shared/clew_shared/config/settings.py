@@ -1,8 +1,7 @@
 """The config: `config.toml` and `CLEW_TABLE__KEY` of the environment, validated all at once.
 
-Pure: text and environment come in as arguments. Every value knows where it came from, and every
-error names its place. Plain pydantic and tomllib: pydantic-settings can neither name the line of
-an error nor report the errors of file and environment together.
+Pure: text and environment come in as arguments. Every value knows where it came from, and every error names its place.
+pydantic-settings can neither name the line of an error nor report those of file and environment together.
 """
 
 import re
@@ -25,18 +24,10 @@ from clew_shared.config.faults import (
 )
 from clew_shared.config.tables import Settings
 
-LIVE_TABLES = (
-    "loops",
-    "attempts",
-    "context",
-    "restart",
-    "heartbeat",
-    "playbook",
-    "snapshots",
-    "log",
-)
+# fmt: off
+LIVE_TABLES = ("loops", "attempts", "context", "restart", "heartbeat", "playbook", "snapshots", "log")
+# fmt: on
 """Tables that apply to running goals at once (docs/configuration.md)."""
-
 LIVE_KEYS = ("daemon.max_workers",)
 LATER_TABLES = ("agents", "limits")
 """Tables that apply to goals that start later; what is in neither list needs a restart."""
@@ -98,18 +89,15 @@ def changes(old: Settings, new: Settings) -> list[SettingChange]:
     before, after = flatten(old), flatten(new)
     before["agents.default"] = old.agents.default_name
     after["agents.default"] = new.agents.default_name
-    return [
-        SettingChange(key, before.get(key), after.get(key), _applies(key))
-        for key in {**before, **after}
-        if before.get(key) != after.get(key)
-    ]
-
-
-def _applies(key: str) -> Applies:
-    table = key.split(".", 1)[0]
-    if table in LIVE_TABLES or key in LIVE_KEYS:
-        return "now"
-    return "to new goals" if table in LATER_TABLES else "after a restart"
+    found = []
+    for key in {**before, **after}:
+        if before.get(key) != after.get(key):
+            table = key.split(".", 1)[0]
+            applies: Applies = "to new goals" if table in LATER_TABLES else "after a restart"
+            if table in LIVE_TABLES or key in LIVE_KEYS:
+                applies = "now"
+            found.append(SettingChange(key, before.get(key), after.get(key), applies))
+    return found
 
 
 def _leaves(settings: Settings) -> dict[Location, Any]:
@@ -139,24 +127,26 @@ class _Source:
     """One config: what its file and the environment give, and where each value is."""
 
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
-        self._origin = origin
+        self._origin, self._env = origin, env
         self._lines = key_lines(text)
-        self._overrides: dict[Location, str] = {}
-        """The names of variables, by the place that they set."""
+        self._overrides: dict[
+            Location, str
+        ] = {}  # the names of variables, by the place that they set
         self._raw: dict[str, Any] = {}
         self._syntax: list[SettingsFault] = []
-        self._env = env
         self._parse(text)
         for name in filter(ENV_NAME.fullmatch, sorted(env)):
             parts = name.removeprefix("CLEW_").lower().split("__")
             self._overrides[self._put(parts, _literal(env[name]))] = name
 
     def loaded(self) -> Loaded:
-        outdated = tuple(
-            f"{self._place(at)}: `{dotted(at)}` is not used any more{instead}"
-            for at, instead in OUTDATED.items()
-            if _removed(self._raw, at)
-        )
+        outdated = []
+        for (name, key), instead in OUTDATED.items():
+            table = self._raw.get(name)
+            if isinstance(table, dict) and key in table:
+                del table[key]
+                at = f"{self._place((name, key))}: `{name}.{key}`"
+                outdated.append(f"{at} is not used any more{instead}")
         settings, faults = self._validated()
         if settings is None or self._syntax:
             raise SettingsError(sorted([*self._syntax, *faults], key=_by_line))
@@ -164,20 +154,20 @@ class _Source:
         sources = {
             dotted(at): self._place(at) if at in given else "default" for at in _leaves(settings)
         }
-        return Loaded(settings, sources, outdated)
+        return Loaded(settings, sources, tuple(outdated))
 
     def _parse(self, text: str) -> None:
+        place, message = self._origin, ""
         try:
             self._raw = tomllib.loads(text)
+        except RecursionError:
+            message = "it is nested too deeply"
         except ValueError as error:
             where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-            line = int(where[1]) if where and where[1] else text.count("\n") + 1
-            message = str(error)[: where.start()] if where else str(error)
-            fault = SettingsFault(f"{self._origin}:{line}", f"is not valid TOML: {message}")
-            self._syntax.append(fault)
-        except RecursionError:
-            message = "is not valid TOML: it is nested too deeply"
-            self._syntax.append(SettingsFault(self._origin, message))
+            line = where[1] if where and where[1] else text.count("\n") + 1
+            place, message = f"{place}:{line}", str(error)[: where.start() if where else None]
+        if message:
+            self._syntax.append(SettingsFault(place, f"is not valid TOML: {message}"))
 
     def _put(self, parts: list[str], value: Any) -> Location:
         """Set the value at the place; a name of the file may differ from it in case and `-`."""
@@ -229,12 +219,6 @@ class _Source:
             if name := next(inner, None):
                 return f"env {name}"
         return self._origin
-
-
-def _removed(raw: dict[str, Any], at: tuple[str, str]) -> bool:
-    """Remove a key from its table; returns whether it was there."""
-    table = raw.get(at[0])
-    return isinstance(table, dict) and table.pop(at[1], None) is not None
 
 
 def _literal(text: str) -> Any:
