@@ -84,12 +84,11 @@ class ReportWriter(GoalQueue):
         try:
             with self._d.children.starting_own():  # its git is no leftover of a cell
                 async with asyncio.timeout(FILES_S):
-                    return await asyncio.to_thread(_files_in, self._d, state.goal_id)
+                    return await asyncio.to_thread(self._files_in, state.goal_id)
         except (StoreError, OSError, TimeoutError) as error:
             log.warning("report.without_files", goal=state.goal_id, reason=plain(error))
             return None
 
-
-def _files_in(daemon: DaemonParts, goal: str) -> list[ChangedFile]:
-    store = at(daemon.places.snapshots / goal, program(daemon.keys.env))
-    return changed_files(daemon.goals.ledger, goal, store)
+    def _files_in(self, goal: str) -> list[ChangedFile]:
+        store = at(self._d.places.snapshots / goal, program(self._d.keys.env))
+        return changed_files(self._d.goals.ledger, goal, store)

@@ -55,11 +55,8 @@ def expired(states: Iterable[State], oldest: float) -> list[str]:
     known = KnownGoals({s.goal_id: s for s in states})
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
     awaited = {goal for name in names for goal in known.named(name)}
-    return [
-        s.goal_id
-        for s in states
-        if s.settled and s.updated_at < oldest and s.goal_id not in awaited
-    ]
+    old = [s.goal_id for s in states if s.settled and s.updated_at < oldest]
+    return [goal for goal in old if goal not in awaited]
 
 
 class Retention:
@@ -81,20 +78,21 @@ class Retention:
                 goals.evict(goal)
 
     def _is_evictable(self, goal: str) -> bool:
-        busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in self._d.goals.cores and self._d.goals.may_evict(goal)
+        goals = self._d.goals
+        return not self._is_busy(goal) and goal in goals.cores and goals.may_evict(goal)
+
+    def _is_busy(self, goal: str) -> bool:
+        return self._in_use(goal) or self._d.publisher.keeps(goal)
 
     async def run(self) -> None:
+        """Remove all that ended too long ago."""
         keep_s = self._d.settings.ledger.keep_days * DAY_S
         states = self._d.goals.states().values()
         times = {at for state in states for at in (state.accepted_at, state.updated_at)}
-        lived_s = time.monotonic() - self._began
-        await self.expire(kept_since(times, time.time(), keep_s, lived_s))
-
-    async def expire(self, oldest: float) -> None:
-        """Remove all that ended before `oldest`, in seconds since 1970."""
+        oldest = kept_since(times, time.time(), keep_s, time.monotonic() - self._began)
         for goal in expired(self._d.goals.states().values(), oldest):
-            if not self._may_expire(goal, oldest):
+            # it may have been retried meanwhile, or a new goal may depend on it
+            if self._is_busy(goal) or goal not in expired(self._d.goals.states().values(), oldest):
                 continue
             await self._d.goals.purge(goal)
             log.info("goal.forgotten", goal=goal)
@@ -105,11 +103,6 @@ class Retention:
             # the folder of a goal that was not purged may be its last copy
             lambda folder: folder.name in self._d.goals.gone,
         )
-
-    def _may_expire(self, goal: str, oldest: float) -> bool:
-        """Check again just before the removal: it may have been retried meanwhile, or a new goal may depend on it."""
-        busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in expired(self._d.goals.states().values(), oldest)
 
 
 # -- folders of goals --------------------------------------------------------------------------------

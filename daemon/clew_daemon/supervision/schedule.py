@@ -84,13 +84,10 @@ def ready(state: State, known: KnownGoals, now: float, waited: Collection[str] =
         case GoalStatus.IN_PROGRESS:
             return True
         case GoalStatus.WAITING:
-            if state.paused or state.wait_until is None:
-                return False
-            return state.wait_until <= now or state.goal_id in waited
+            until = None if state.paused else state.wait_until
+            return until is not None and (until <= now or state.goal_id in waited)
         case GoalStatus.QUEUED:
-            not_before = state.spec.not_before
-            early = not_before is not None and now < not_before
-            if early:
+            if state.spec.not_before is not None and now < state.spec.not_before:
                 return False
             return all(one.status == GoalStatus.COMPLETED for one in dependencies(state, known))
         case _:
@@ -99,16 +96,13 @@ def ready(state: State, known: KnownGoals, now: float, waited: Collection[str] =
 
 def next_moment(states: Iterable[State], now: float) -> float | None:
     """Return the earliest moment after `now` at which time alone makes a goal ready, None for never."""
-    moments = [
-        at
-        for s in states
-        for at in (
-            s.wait_until if s.goal.status == GoalStatus.WAITING and not s.paused else None,
-            s.spec.not_before if s.goal.status == GoalStatus.QUEUED else None,
-        )
-        if at is not None and at > now
-    ]
-    return min(moments, default=None)
+    moments = []
+    for s in states:
+        if s.goal.status == GoalStatus.QUEUED:
+            moments.append(s.spec.not_before)
+        elif s.goal.status == GoalStatus.WAITING and not s.paused:
+            moments.append(s.wait_until)
+    return min((at for at in moments if at is not None and at > now), default=None)
 
 
 def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:

@@ -70,21 +70,17 @@ class SnapshotStores:
             for other in [s.goal_id for s in sorted(kept, key=lambda state: state.ended_at)]:
                 if space.total - space.of(goal) <= limit * MB // 2:
                     break
-                if other == goal or not space.of(other) or not self._may_remove(other):
+                core = self._d.goals.cores.get(other)
+                gone = core is None or not is_removable(core.state)  # retried or purged meanwhile
+                if other == goal or not space.of(other) or gone or self._in_use(other):
                     continue
                 with self._hold(other):
                     log.info("snapshot.removed", goal=other, bytes=space.of(other))
-                    await self._record(
-                        other, f"they were removed to keep all goals' below {limit} MB"
-                    )
+                    why = f"they were removed to keep all goals' below {limit} MB"
+                    await self._record(other, why)
                     await self._remove(other)
                 removed = True
         return removed
-
-    def _may_remove(self, goal: str) -> bool:
-        """Check again just before the removal: it may have been retried or purged meanwhile."""
-        core = self._d.goals.cores.get(goal)
-        return core is not None and is_removable(core.state) and not self._in_use(goal)
 
     async def _record(self, goal: str, reason: str) -> None:
         event = SnapshotsMissing(at=time.time(), reason=reason, removed=True)
@@ -106,10 +102,8 @@ class SnapshotStores:
         """Return whether a goal has a store; one that cannot be read counts as there."""
         try:
             (self._folder / goal / "HEAD").stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:
-            return True
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError | NotADirectoryError)
         return True
 
     def _is_leftover(self, goal: str) -> bool:

@@ -42,11 +42,8 @@ async def recover(daemon: DaemonParts, history: RestartHistory, reports: ReportW
         state = core.state
         if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
             # it goes on waiting, for no longer than the whole of its wait
-            history.wait_begins(
-                goal, min(state.wait_until - at, state.wait_until - state.updated_at)
-            )
-        unreported = state.rested_seq > state.reported_seq
-        if unreported:
+            history.wait_begins(goal, state.wait_until - max(at, state.updated_at))
+        if unreported := state.rested_seq > state.reported_seq:
             reports.due(goal)
         at_work = state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
         if state.epoch and not at_work and (unreported or not state.ended):
@@ -111,9 +108,6 @@ class Supervisor:
     def wake(self) -> None:
         self._woken.set()
 
-    def _busy(self) -> list[str]:
-        return [*self._runs, *self._held]
-
     @property
     def running(self) -> list[str]:
         """The goals that have a worker, or are about to."""
@@ -126,7 +120,7 @@ class Supervisor:
     def at_work_in(self, workspace: str) -> str:
         """Return a goal that `uses` tells of in this workspace, in one below it or above it; "" for none."""
         states = self._d.goals.states()
-        found = (g for g in self._busy() if g in states)
+        found = (g for g in (*self._runs, *self._held) if g in states)
         return next((g for g in found if overlap(workspace, states[g].spec.workspace)), "")
 
     @contextlib.contextmanager
@@ -180,9 +174,10 @@ class Supervisor:
         while self._d.goals.ledger.failure is None:  # else the daemon is about to stop
             self._woken.clear()
             began, now = time.monotonic(), time.time()
-            known = self._known()
+            known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
             most, expired = self._d.settings.daemon.max_workers, self._history.expired()
-            for goal in schedule.due(known, self._busy(), now, most, expired):
+            busy = [*self._runs, *self._held]
+            for goal in schedule.due(known, busy, now, most, expired):
                 self._run(goal)
             await self._block_dependents(known)
             if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
@@ -195,9 +190,6 @@ class Supervisor:
                 async with asyncio.timeout(min([IDLE_S, *until])):
                     await self._woken.wait()
 
-    def _known(self) -> KnownGoals:
-        return KnownGoals(self._d.goals.states(), self._d.goals.gone)
-
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""
         for goal, state in known.states.items():
@@ -208,7 +200,8 @@ class Supervisor:
                     state, lost.goal, lost.status, known=lost.goal in known.states
                 )
                 await block_goal(self._d.goals, self._d.goals.cores[goal], asked)
-                known = self._known()  # goals may have come and gone meanwhile
+                # goals may have come and gone meanwhile
+                known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
 
     # -- runs and records ----------------------------------------------------------------------------
 
