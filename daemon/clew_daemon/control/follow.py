@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -40,7 +40,7 @@ class Following:
         self,
         goals: GoalEvents,
         lookup: GoalLookup,
-        status: Callable[[StatusRequest], Awaitable[dict[str, Any]]],
+        status: Callable[[StatusRequest], Awaitable[Mapping[str, Any]]],
     ) -> None:
         self._goals = goals
         self._lookup = lookup

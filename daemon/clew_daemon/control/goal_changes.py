@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypedDict
 
-from clew_daemon.control.lookup import RUNBOOK_DONE, GoalLookup, answer, objection, shown_status
+from clew_daemon.control.lookup import (
+    RUNBOOK_DONE,
+    GoalAnswer,
+    GoalLookup,
+    answer,
+    objection,
+    shown_status,
+)
 from clew_daemon.control.requests import (
     GOALS_MAX,
     FeedbackRequest,
@@ -35,11 +41,7 @@ from clew_shared.record.state import State
 from clew_shared.record.transitions import follow_up
 from clew_shared.text.redact import redact
 
-R = TypeVar("R")
-
 RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it
-ANSWER_S = 20.0
-"""How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
 FEEDBACK_CHARS_MAX = 20_000
 SHOWN_MAX = 10
 
@@ -52,29 +54,22 @@ def trouble(ledger: Ledger) -> str:
     return "the disk does not answer" if ledger.has_room else "the disk is full"
 
 
-def with_room(
-    ledger: Ledger, answer: Callable[[R], Coroutine[Any, Any, dict[str, Any]]]
-) -> Callable[[R], Coroutine[Any, Any, dict[str, Any]]]:
-    """Return what answers requests that are recorded; it raises ControlError while there is no room for that."""
-
-    async def answered(request: R) -> dict[str, Any]:
-        if not ledger.has_room:
-            raise ControlError("the disk is full: free some space and try again; nothing was done")
-        work = asyncio.ensure_future(answer(request))
-        work.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.wait([work], timeout=ANSWER_S)
-        if work.done():
-            return work.result()
-        if ledger.state is LedgerState.FULL:
-            raise ControlError("the disk is full: this is done as soon as there is space")
-        raise ControlError("this takes long: it is still being done")
-
-    return answered
-
-
 def request_basis(core: Core) -> tuple[str, bool, int]:
     """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
+
+
+class GoalError(TypedDict):
+    """Why one of several goals was not changed."""
+
+    id: str
+    error: str
+
+
+class GoalAnswers(TypedDict):
+    """The answer to a request on several goals."""
+
+    results: list[GoalAnswer | GoalError]
 
 
 class GoalChanges:
@@ -86,18 +81,16 @@ class GoalChanges:
         self._supervisor = supervisor
         self._lookup = lookup
 
-    async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
+    async def change(self, request: GoalChangeRequest) -> GoalAnswer | GoalAnswers:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
         verb = request.method
         if isinstance(request, PauseRequest) and request.now:
             verb = "pause --now"
         if request.all:
-            meant = [
-                goal
-                for goal, state in self._goals.states().items()
-                if (verb != "continue" or state.goal.status in CONTINUED)
-                and not self._objection(verb, state)
-            ]
+            states = [*self._goals.states().items()]
+            if verb == "continue":
+                states = [one for one in states if one[1].goal.status in CONTINUED]
+            meant = [goal for goal, state in states if not self._objection(verb, state)]
         elif request.goals is None:
             return await self._change_one(verb, request.goal)
         elif len(request.goals) > GOALS_MAX:
@@ -114,13 +107,13 @@ class GoalChanges:
         except ControlError:
             return name
 
-    async def _result(self, verb: str, goal: str) -> dict[str, Any]:
+    async def _result(self, verb: str, goal: str) -> GoalAnswer | GoalError:
         try:
             return await self._change_one(verb, goal)
         except (ControlError, LedgerError) as error:
             return {"id": goal, "error": str(error)}
 
-    async def _change_one(self, verb: str, goal: str | None) -> dict[str, Any]:
+    async def _change_one(self, verb: str, goal: str | None) -> GoalAnswer:
         core = await self._lookup.whole(goal)
         if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
@@ -239,7 +232,7 @@ class GoalChanges:
 
     # -- what a person says --------------------------------------------------------------------------
 
-    async def feedback(self, request: FeedbackRequest) -> dict[str, Any]:
+    async def feedback(self, request: FeedbackRequest) -> GoalAnswer:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
         core = await self._lookup.whole(request.goal)
         if not request.text.strip():
@@ -278,7 +271,7 @@ class GoalChanges:
                 core.emit(ev.GoalRequeued(at=word.at, by=by, reopen=True))
         await self._goals.commit(core)
 
-    async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
+    async def unblock(self, request: UnblockRequest) -> GoalAnswer:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
         core, signature = await self._lookup.whole(request.goal), request.signature
         blocked = core.state.blocked_actions

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from clew_daemon.control.goal_changes import request_basis
-from clew_daemon.control.lookup import GoalLookup, answer, objection, shown_status
+from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, objection, shown_status
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
@@ -48,7 +47,7 @@ class GoalEdits:
         self._supervisor = supervisor
         self._lookup = lookup
 
-    async def edit(self, request: EditRequest) -> dict[str, Any]:
+    async def edit(self, request: EditRequest) -> GoalAnswer:
         """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
         core = await self._lookup.whole(request.goal)
         _refuse(core)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
 from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
-from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
+from clew_daemon.control.goal_changes import GoalChanges, trouble
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.lookup import GoalLookup, answer, handler
+from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
@@ -41,7 +41,7 @@ from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import goal_detail, status_view
 
-JsonObject = dict[str, Any]
+JsonObject = Mapping[str, Any]
 
 END_S = 60.0  # How long an undo waits for the end of a worker whose goal is no longer at work
 
@@ -72,37 +72,34 @@ class ControlHandlers:
         """Return the handler of each method."""
         goals = GoalChanges(self._d, self._supervisor, self._lookup)
         edits = GoalEdits(self._d, self._supervisor, self._lookup)
-        recorded = partial(with_room, self._goals.ledger)
+        recorded = partial(handler, record=self._goals.ledger)
         following = Following(self._goals, self._lookup, self._status)
         return {
-            **handler(rq.PingRequest, self._ping),
+            **handler(rq.PingRequest, lambda _: self._view()),
             **handler(rq.HealthRequest, self._health),
             **handler(rq.StatusRequest, self._status),
             **handler(rq.FollowRequest, following.follow),
             **handler(rq.ReloadRequest, self._reload),
             **handler(rq.SettingsRequest, self._settings),
             **handler(rq.ExecutorEnvRequest, self._executor_env),
-            **handler(rq.FeedbackRequest, recorded(goals.feedback)),
-            **handler(rq.UnblockRequest, recorded(goals.unblock)),
+            **recorded(rq.FeedbackRequest, goals.feedback),
+            **recorded(rq.UnblockRequest, goals.unblock),
             **handler(rq.PauseRequest, goals.change),
-            **handler(rq.ContinueRequest, recorded(goals.change)),
-            **handler(rq.ResumeRequest, recorded(goals.change)),
+            **recorded(rq.ContinueRequest, goals.change),
+            **recorded(rq.ResumeRequest, goals.change),
             **handler(rq.CancelRequest, goals.change),
-            **handler(rq.RetryRequest, recorded(goals.change)),
-            **handler(rq.RemoveRequest, recorded(goals.change)),
-            **handler(rq.EditRequest, recorded(edits.edit)),
+            **recorded(rq.RetryRequest, goals.change),
+            **recorded(rq.RemoveRequest, goals.change),
+            **recorded(rq.EditRequest, edits.edit),
             **handler(rq.UndoRequest, self._undo_goal),
-            **handler(rq.AcceptRequest, recorded(self._accept)),
-            **handler(rq.RemoveStrategyRequest, recorded(self._move_strategy)),
-            **handler(rq.RestoreStrategyRequest, recorded(self._move_strategy)),
-            **handler(rq.PruneRequest, recorded(self._prune)),
-            **handler(rq.ImportRequest, recorded(self._import)),
+            **recorded(rq.AcceptRequest, self._accept),
+            **recorded(rq.RemoveStrategyRequest, self._move_strategy),
+            **recorded(rq.RestoreStrategyRequest, self._move_strategy),
+            **recorded(rq.PruneRequest, self._prune),
+            **recorded(rq.ImportRequest, self._import),
         }
 
     # -- the daemon ----------------------------------------------------------------------------------
-
-    async def _ping(self, _: rq.PingRequest) -> JsonObject:
-        return await self._view()
 
     async def _health(self, _: rq.HealthRequest) -> JsonObject:
         ledger = self._goals.ledger
@@ -158,7 +155,7 @@ class ControlHandlers:
             view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason
         return view
 
-    async def _accept(self, request: rq.AcceptRequest) -> JsonObject:
+    async def _accept(self, request: rq.AcceptRequest) -> GoalAnswer:
         """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
         core = await self._lookup.whole(request.goal)
         made, goal = core.state.proof, core.state.goal_id
@@ -175,17 +172,14 @@ class ControlHandlers:
                 raise ControlError(
                     f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
                 )
-            at, state = time.time(), core.state
+            at, state, why = time.time(), core.state, redact(request.why)
+            ended = GoalEnded(
+                at=at, status="completed", summary=state.summary, verified=state.checked,
+                proof=made.label, passed_before=state.passed_before,
+            )  # fmt: skip
             with self._goals.entering(core):
-                core.emit(
-                    ProofAccepted(at=at, world=made.world, tree=made.tree, why=redact(request.why))
-                )
-                core.emit(
-                    GoalEnded(
-                        at=at, status="completed", summary=state.summary, verified=state.checked,
-                        proof=made.label, passed_before=state.passed_before,
-                    )
-                )  # fmt: skip
+                core.emit(ProofAccepted(at=at, world=made.world, tree=made.tree, why=why))
+                core.emit(ended)
             await self._goals.commit(core)
         return answer(core.state, "accepted; the goal is completed")
 
@@ -214,12 +208,9 @@ class ControlHandlers:
             )
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
+                what = {"theirs": request.theirs, "perform": request.perform}
                 result = await self._undo.undo(
-                    core,
-                    request.subtask,
-                    theirs=request.theirs,
-                    perform=request.perform,
-                    expected=request.expected,
+                    core, request.subtask, **what, expected=request.expected
                 )
             except (UndoRefused, VisitFailed, StoreError) as error:
                 half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypedDict, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -14,6 +15,7 @@ from clew_daemon.control.server import Answer, ControlError, Handler
 from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goals import GoalStore
 from clew_shared.core.core import Core
+from clew_shared.ledger import Ledger, LedgerState
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.record.transitions import has_follow_up
@@ -26,6 +28,9 @@ RUNBOOK_DONE = (
 WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
 
 R = TypeVar("R", bound=ControlRequest)
+
+ANSWER_S = 20.0
+"""How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
 
 
 def objection(verb: str, state: State, *, runbook: bool) -> str:
@@ -78,22 +83,45 @@ def shown_status(state: State) -> str:
     return "paused" if state.paused else str(state.goal.status)
 
 
-def answer(state: State, effect: str) -> dict[str, Any]:
-    """Return the answer to a request on one goal; `effect` says what it has done."""
+class GoalAnswer(TypedDict):
+    """The answer to a request on one goal; `said` is what it has done."""
+
+    id: str
+    status: str
+    said: str
+
+
+def answer(state: State, effect: str) -> GoalAnswer:
     return {"id": state.goal_id, "status": str(state.goal.status), "said": effect}
 
 
-def handler(kind: type[R], answer: Callable[[R], Awaitable[Answer]]) -> dict[str, Handler]:
-    """Return the handler of one method, by its name: it reads the request and answers it."""
+def handler(
+    kind: type[R], answer: Callable[[R], Awaitable[Answer]], record: Ledger | None = None
+) -> dict[str, Handler]:
+    """Return the handler of one method, by its name: it reads the request and answers it.
+
+    One whose answer waits for the `record` of it raises ControlError while there is no room for that.
+    """
     adapter = TypeAdapter(kind)
 
-    async def handle(params: dict[str, Any]) -> Answer:
+    async def handle(params: Mapping[str, object]) -> Answer:
         try:  # as JSON, in which a list is a tuple although nothing is coerced
             request = adapter.validate_json(to_json(params), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
             raise ControlError(f"{kind.method}: `{first['loc'][0]}`: {first['msg']}") from None
-        return await answer(request)
+        if record is None:
+            return await answer(request)
+        if not record.has_room:
+            raise ControlError("the disk is full: free some space and try again; nothing was done")
+        work = asyncio.ensure_future(answer(request))
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait([work], timeout=ANSWER_S)
+        if work.done():
+            return work.result()
+        if record.state is LedgerState.FULL:
+            raise ControlError("the disk is full: this is done as soon as there is space")
+        raise ControlError("this takes long: it is still being done")
 
     return {kind.method: handle}
 

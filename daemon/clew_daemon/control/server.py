@@ -16,7 +16,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +45,12 @@ _UCRED = struct.Struct("3i")
 class Stream:
     """An answer, and the lines that follow it."""
 
-    answer: dict[str, Any]
+    answer: Mapping[str, object]
     lines: AsyncGenerator[bytes]
 
 
-Answer = dict[str, Any] | Stream
-Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
+Answer = Mapping[str, object] | Stream
+Handler = Callable[[Mapping[str, object]], Awaitable[Answer]]
 
 
 class ControlError(Exception):
@@ -93,7 +93,6 @@ class Control:
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()
         self._followers: set[_Client] = set()
-        self._identity = (0, 0)
         self._refused = 0
         self._logged_at = float("-inf")
 
@@ -106,14 +105,13 @@ class Control:
             return
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
-                raise FolderError(
-                    f"{self._path} is where the control socket should be: move it away"
-                )
+                found = f"{self._path} is where the control socket should be"
+                raise FolderError(f"{found}: move it away")
             self._path.unlink()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         _bind(sock, self._path)
         self._path.chmod(0o600)
-        self._identity = _identity(self._path)
+        self._made = self._path.lstat()
         self._server = await asyncio.start_unix_server(
             self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
         )
@@ -128,7 +126,7 @@ class Control:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(FileNotFoundError):
-            if _identity(self._path) == self._identity:
+            if os.path.samestat(self._path.lstat(), self._made):
                 self._path.unlink()
 
     # -- connections ---------------------------------------------------------------------------------
@@ -156,10 +154,8 @@ class Control:
         """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is."""
         if len(self._clients) < CLIENTS_MAX:
             return ""
-        longest = min(
-            (one for one in self._clients if not one.busy), key=lambda one: one.since, default=None
-        )
-        if longest is None:
+        idle = (one for one in self._clients if not one.busy)
+        if (longest := min(idle, key=lambda one: one.since, default=None)) is None:
             return BUSY
         self._clients.discard(longest)
         longest.task.cancel()
@@ -270,11 +266,6 @@ def _warn(event: str, **values: Any) -> None:
     structlog.get_logger().warning(event, **values)
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
-
-
 def _bind(sock: socket.socket, path: Path) -> None:
     """Bind, through a descriptor of the folder if the path is too long for a socket address."""
     try:
@@ -305,9 +296,8 @@ def _refusal(sock: Any, daemon: int | None) -> str:
         return f"user {uid} is not the daemon's user"
     if pid == 0 or uid != os.getuid() or daemon is None:
         return ""
-    if _may_be_worker(pid, daemon) or _gone(sock):
-        return "workers may not use the control socket"
-    return ""
+    is_worker = _may_be_worker(pid, daemon) or _gone(sock)
+    return "workers may not use the control socket" if is_worker else ""
 
 
 def _gone(sock: Any) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clew_daemon.control.server import Control
 from clew_daemon.reading.client import LOOK_S, NoDaemon, RequestRefused, call
@@ -117,10 +116,10 @@ def refuse_second(instance: Instance) -> None:
 def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
     """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
 
-    async def link(_: dict[str, Any]) -> dict[str, Any]:
+    async def link(_: Mapping[str, object]) -> Mapping[str, object]:
         return {"link": new_link()}
 
-    async def where(_: dict[str, Any]) -> dict[str, Any]:
+    async def where(_: Mapping[str, object]) -> Mapping[str, object]:
         return {"base": base, "pid": os.getpid()}
 
     def daemon() -> int | None:
