@@ -157,10 +157,9 @@ class Housekeeping:
         await self._stores.run()
 
     async def _prune(self) -> None:
-        settings = self._daemon.settings.playbook
+        settings, playbook = self._daemon.settings.playbook, self._daemon.playbook
         if settings.enabled:
-            below = settings.prune_below
-            await self._daemon.playbook.change(lambda draft: draft.prune(below, VERDICTS_MIN))
+            await playbook.change(lambda draft: draft.prune(settings.prune_below, VERDICTS_MIN))
 
     async def _feed_watchdog(self, notifier: Notifier, interval_s: float) -> None:
         """Feed the service manager's watchdog while the event loop and the ledger really answer."""

@@ -166,12 +166,11 @@ def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions)
         is_new = goal.folder is None or not os.path.lexists(goal.folder)
         return CheckedGoal(source, raw, goal, is_here=False, is_new=is_new)
     except GoalFileError as error:
-        own: list[GoalFileFault] = []
+        here: dict[str, GoalFileFault] = {}
         try:  # the lines are those of the file as it was given; its other faults are those of the options
             parse(source.raw, source.shown, agents, located=place)
         except GoalFileError as of_file:
-            own = of_file.faults
-        here = {fault.message: fault for fault in own}
+            here = {fault.message: fault for fault in of_file.faults}
         faults = [
             here.get(fault.message) or GoalFileFault(None, f"options: {fault.message}")
             for fault in error.faults
