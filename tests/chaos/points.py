@@ -101,7 +101,7 @@ DAEMON = {
 RETENTION = {
     "ledger.purge": "clew_shared.ledger.ledger:Ledger.purge",
     "book.forget": "clew_daemon.record.goals:GoalStore.purge",
-    "retention.let_go": "clew_daemon.supervision.retention:Retention.expire",
+    "retention.let_go": "clew_daemon.supervision.retention:Retention.run",
     "retention.folders": "clew_daemon.supervision.retention:remove_folders",
     "retention.remove_tree": "clew_daemon.supervision.retention:remove_tree",
     "stores.remove": "clew_daemon.supervision.stores:SnapshotStores._remove",

@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
+from clew_daemon.inbox.leftovers import in_one_line
 from clew_shared.backoff import backoff_s
 
 POLL_S = 0.25  # How often it is asked whether the folder has changed, which costs one stat(2)
@@ -30,7 +31,6 @@ RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
 BATCH_FILES = 32  # Files that are read into memory and accepted together
-FAULTS_CHARS = 500
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
@@ -240,7 +240,7 @@ class Inbox:
             if not refusal:
                 files.remove(one.found)
             elif files.reject(one.found, self._rejected, refusal):
-                error = _in_one_line(refusal)
+                error = in_one_line(refusal)
                 self._log.warning("goal.rejected", name=one.found.name, error=error)
             one.is_done = True
         except OSError as error:
@@ -253,9 +253,3 @@ class Inbox:
             self._log.warning("inbox.deferred", name=one.found.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
         one.tries += 1
-
-
-def _in_one_line(text: str) -> str:
-    """Return the first line; where that is only a heading, the faults below it."""
-    first, _, rest = text.strip().partition("\n")
-    return "; ".join(rest.splitlines())[:FAULTS_CHARS] if rest and first.endswith(":") else first

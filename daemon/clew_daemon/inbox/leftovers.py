@@ -81,8 +81,12 @@ def _reason(path: Path) -> str:
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(error_path(path), flags), "rb") as stream:
-            text = stream.read(REASON_BYTES).decode("utf-8", "replace")
-        first, _, rest = text.strip().partition("\n")
-        lines = rest.splitlines() if rest and first.endswith(":") else [first]
-        return "; ".join(line.strip() for line in lines if line.strip())[:REASON_CHARS]
+            return in_one_line(stream.read(REASON_BYTES).decode("utf-8", "replace"))
     return "no reason was kept"
+
+
+def in_one_line(refusal: str) -> str:
+    """Return the first line of why a file was rejected; where that is only a heading, the faults below it."""
+    first, _, rest = refusal.strip().partition("\n")
+    lines = rest.splitlines() if rest and first.endswith(":") else [first]
+    return "; ".join(line.strip() for line in lines if line.strip())[:REASON_CHARS]

@@ -113,7 +113,7 @@ class ReviewFold(EventFold[GoalOutcome]):
         self._spec = spec
         self._output = output
         self._tells_needs = bool(spec.checks) and not after
-        self._open: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._open: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._taken: Counter[str] = Counter()
         self._kinds: dict[str, str] = {}
         self._call = ""
@@ -156,7 +156,8 @@ class ReviewFold(EventFold[GoalOutcome]):
         if tool:
             failed = event.result in _FAILING
             output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
-            call = ToolCall(tool, _parameters(args), event.result, output)
+            short = {name: value for name, value in args.items() if _is_short(value)}
+            call = ToolCall(tool, short, event.result, output)
             self._run.calls.append((event.of, call))
 
     @takes(ev.Intervened)
@@ -294,10 +295,5 @@ def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector
     )
 
 
-def _parameters(args: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters without long texts such as a file's content."""
-    return {
-        name: value
-        for name, value in args.items()
-        if not isinstance(value, str) or len(value) <= PARAMETER_CHARS_MAX
-    }
+def _is_short(value: object) -> bool:
+    return not isinstance(value, str) or len(value) <= PARAMETER_CHARS_MAX

@@ -13,14 +13,13 @@ import structlog
 
 from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning.playbook import PlaybookStore
-from clew_daemon.learning.review import GoalOutcome, ReviewFold
+from clew_daemon.learning.review import ReviewFold
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import Readable, catch_up, output_text
+from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
-from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
@@ -55,10 +54,14 @@ class Reviewer:
             self._queue.due(goal)
 
     async def _review(self, goal: str) -> None:
-        core = self._goals.cores.get(goal)
+        core, ledger = self._goals.cores.get(goal), self._goals.ledger
         if core is None:
             return
-        outcomes = await asyncio.to_thread(unreviewed_outcomes, self._goals.ledger, core.state)
+        state = core.state
+        fold = ReviewFold(
+            goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq
+        )
+        outcomes = await asyncio.to_thread(lambda: list(catch_up(fold, ledger, goal)))
         if outcomes and goal in self._goals.cores:
             await self._playbook.review(core, outcomes, self._settings())
 
@@ -68,10 +71,3 @@ def _log_failure(goal: str, error: Exception) -> None:
         log.error("review.failed", goal=goal, reason=str(error))
     else:
         log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
-
-
-def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
-    """Return the outcomes of a goal that were not reviewed yet."""
-    goal = state.goal_id
-    fold = ReviewFold(goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
-    return list(catch_up(fold, ledger, goal))

@@ -54,6 +54,12 @@ class Crashes:
         return backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s) * jitter()
 
 
+def wait_s(waits: int, numbers: RestartSettings) -> float:
+    """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
+    first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
+    return backoff_s(waits, first_s, numbers.backoff_max_s)
+
+
 def after_worker(
     state: State,
     ended: Ended,
@@ -66,10 +72,8 @@ def after_worker(
     match ended.kind:
         case "finished" | "stopped":
             return None
-        case "temporary":  # it asked to be retried later (exit 75)
-            first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
-            usual_s = backoff_s(waits, first_s, numbers.backoff_max_s)
-            return WaitFor(ended.reason, ended.retry_after_s or usual_s)
+        case "temporary":
+            return WaitFor(ended.reason, ended.retry_after_s or wait_s(waits, numbers))
         case "crash" if (after_s := crashes.restart_s(numbers, jitter)) is not None:
             return after_s
         case "crash" if ended.reason != "internal":

@@ -240,11 +240,8 @@ class AgentSettings(Table):
     def get(self, name: str | None = None) -> Agent:
         """Return the agent of that name, or the default one; KeyError where there is none."""
         name = self.resolve(name)
-        built_in: dict[str, Agent] = {
-            RUNBOOK_AGENT: RunbookAgentSettings(),
-            DEFAULT_AGENT: LlmAgentSettings(),
-        }
-        return {**built_in, **self.named}[name]
+        runbook, default = RunbookAgentSettings(), LlmAgentSettings()
+        return {RUNBOOK_AGENT: runbook, DEFAULT_AGENT: default, **self.named}[name]
 
     def fault(self, name: str | None = None, config: object = "the config") -> str | None:
         """Return why the agent cannot be used and what to do in the file `config`, or None if it can."""
@@ -252,15 +249,15 @@ class AgentSettings(Table):
         if name not in self.names:
             available = ", ".join(self.names)
             return f"unknown agent {name!r}; available: {available}; if you have just added it: clew reload"
-        agent = self.get(name)
-        if isinstance(agent, LlmAgentSettings) and not agent.model:
-            return (
-                f"agent {name!r} has no model; set one in [agents.{name}] of {config}, as in "
-                f'`model = "qwen2.5-coder:7b"` (its `base_url` is {agent.base_url}), or name another agent'
-            )
-        if isinstance(agent, CliAgentSettings) and agent.base_url and not agent.model:
-            return (
-                f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of {config} "
-                f"to the model's name at {agent.base_url}"
-            )
+        match self.get(name):
+            case LlmAgentSettings(model="", base_url=url):
+                return (
+                    f"agent {name!r} has no model; set one in [agents.{name}] of {config}, as in "
+                    f'`model = "qwen2.5-coder:7b"` (its `base_url` is {url}), or name another agent'
+                )
+            case CliAgentSettings(model="", base_url=url) if url:
+                return (
+                    f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of {config} "
+                    f"to the model's name at {url}"
+                )
         return None

@@ -1,8 +1,7 @@
 """The tables of `config.toml`: one frozen class each, with its defaults and what each key may be.
 
-Pure data. Where values come from, and how an error in them is reported, is `settings.py`; this file
-knows neither TOML nor the environment. Bounds are set at the keys; a bound that spans two keys is
-checked at the later one, so that the error has a place.
+Pure data, which knows neither TOML nor the environment (`settings.py` does). Bounds are set at the keys; a bound that
+spans two keys is checked at the later one, so that the error has a place.
 """
 
 from itertools import pairwise
@@ -36,22 +35,12 @@ def _patterns(found: tuple[str, ...]) -> tuple[str, ...]:
 
 FilePatterns = Annotated[Texts, AfterValidator(_patterns)]
 
+# fmt: off
 IGNORED = (
-    ".git",
-    ".hg",
-    ".svn",
-    ".agent_context",
-    "__pycache__",
-    "*.pyc",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".tox",
-    ".coverage",
-    ".DS_Store",
-    "node_modules/.cache",
+    ".git", ".hg", ".svn", ".agent_context", "__pycache__", "*.pyc", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+    ".hypothesis", ".tox", ".coverage", ".DS_Store", "node_modules/.cache",
 )
+# fmt: on
 """By-products of tools, which are not part of the world (docs/loops.md)."""
 
 _HOST = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])"
@@ -60,6 +49,10 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _ENV_NAME = shaped("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable (like LC_ALL)")
 _HOST_NAME = shaped(
     f"{_HOST}(?::{_PORT})?", "the name of a host, with a port where it differs (phone.lan:80)"
+)
+_LEDGER_URL = shaped(
+    "sqlite:///(?:/|<state>)[^\\0]*",
+    "sqlite:/// with an absolute path (sqlite:////srv/clew/ledger.db) or one below <state>",
 )
 
 
@@ -201,14 +194,11 @@ class ModelProfile(Table):
 def _in_order(profile: ModelProfile, info: ValidationInfo) -> ModelProfile:
     """Return a profile whose windows are in order, together with those of `[context]` that it leaves unset."""
     own = {key: getattr(profile, key) for key in ORDERED}
-    if any(own.values()):
-        found = [(key, own[key] or info.data.get(key)) for key in ORDERED]
-        known = [(key, value) for key, value in found if value is not None]
-        for (before, low), (after, high) in pairwise(known):
-            if high <= low:
-                raise ValueError(
-                    f"must have a larger `{after}` than `{before}` ({low}), not {high}"
-                )
+    found = [(key, own[key] or info.data.get(key)) for key in ORDERED if any(own.values())]
+    known = [(key, value) for key, value in found if value is not None]
+    for (before, low), (after, high) in pairwise(known):
+        if high <= low:
+            raise ValueError(f"must have a larger `{after}` than `{before}` ({low}), not {high}")
     return profile
 
 
@@ -284,13 +274,7 @@ class PlaybookSettings(Table):
 class LedgerSettings(Table):
     """Where the ledger is; `<state>` in the url stands for the state folder."""
 
-    url: Annotated[
-        str,
-        shaped(
-            "sqlite:///(?:/|<state>)[^\\0]*",
-            "sqlite:/// with an absolute path (sqlite:////srv/clew/ledger.db) or one below <state>",
-        ),
-    ] = "sqlite:///<state>/ledger.db"
+    url: Annotated[str, _LEDGER_URL] = "sqlite:///<state>/ledger.db"
     keep_days: Seconds = 90.0
 
     def located(self, state: str) -> str:

@@ -85,15 +85,15 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     agents: Collection[str] = (info.context or {})["agents"]
     if name in agents:
         return name
-    meant = closest(name, agents)
-    question = f" (did you mean {meant}?)" if meant else ""
     if name in get_args(CliName):
         raise ValueError(
             f'names an agent that the config does not have: add [agents.{name}] with cli = "{name}" to the config'
             " (clew doctor says whether it is installed), then clew reload"
         )
+    question = f" (did you mean {meant}?)" if (meant := closest(name, agents)) else ""
+    available = ", ".join(sorted(agents)) or "none"
     raise ValueError(
-        f"names an unknown agent `{cut(name)}`{question}; available: {', '.join(sorted(agents)) or 'none'}; "
+        f"names an unknown agent `{cut(name)}`{question}; available: {available}; "
         "if you have just added it: clew reload"
     )
 
@@ -117,9 +117,8 @@ def _listed(value: Any) -> Any:
 
 def _by_name(value: Any) -> Any:
     """Return commands by name, or by number from 0 where they have none."""
-    if isinstance(value, dict):
-        return value
-    return dict(enumerate(value if isinstance(value, list) else [value]))
+    is_named = isinstance(value, dict)
+    return value if is_named else dict(enumerate(value if isinstance(value, list) else [value]))
 
 
 def _named(checks: dict[Any, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
 import re
 import unicodedata
 from collections.abc import Callable, Collection
+from itertools import count
 from pathlib import Path
 
 from clew_daemon.inbox.goalfile import body as goalfile_body
@@ -18,12 +19,9 @@ BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX = 40
 SLUG_WORDS = 3
 
-FILLERS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the and or of to in into on at by for from with without that this it its is are be "
-        "as so then please my our your i we you they where when which what how who about",
-    )
+FILLERS = (
+    " a an the and or of to in into on at by for from with without that this it its is are be "
+    "as so then please my our your i we you they where when which what how who about "
 )
 """Words that say nothing in an id."""
 
@@ -49,9 +47,8 @@ def parse(
     if fault := goalfile_front.lookalike(body_text, body_line):
         faults.append(fault)
     if not body_text.strip():
-        faults.append(
-            GoalFileFault(None, "the file has no goal: write below the front matter what to do")
-        )
+        empty = "the file has no goal: write below the front matter what to do"
+        faults.append(GoalFileFault(None, empty))
     if located and "workspace" in head.values:
         try:
             head.values["folder"] = located(head.values["workspace"])
@@ -59,6 +56,10 @@ def parse(
             faults.append(GoalFileFault(head.lines["workspace"], f"`workspace` {error}"))
     if faults:
         raise GoalFileError(name, faults)
+    checks = head.values.setdefault("checks", {})
+    for command in dict.fromkeys(body.commands):  # done_1, done_2, … where these are free
+        free = (f"done_{number}" for number in count(1) if f"done_{number}" not in checks)
+        checks[next(free)] = command
     return GoalFile(
         description=body.description,
         notes=body.notes,
@@ -67,7 +68,7 @@ def parse(
         lines=head.lines,
         unknown_keys=tuple(head.unknown_keys),
         suggestions=head.suggestions,
-        **{**head.values, "checks": _merged(head.values.get("checks", {}), body.commands)},
+        **head.values,
     )
 
 
@@ -87,7 +88,7 @@ def goal_id(description: str, token: str, name: str = "") -> str:
     if not slug:
         ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
         words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
-        telling = [word for word in words if word not in FILLERS] or words
+        telling = [word for word in words if f" {word} " not in FILLERS] or words
         slug = "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
     return f"{slug}-{token}"
 
@@ -112,15 +113,3 @@ def decoded(raw: bytes, name: str) -> str:
     if message:
         raise GoalFileError(name, [GoalFileFault(line, message)])
     return re.sub(r"\r\n?", "\n", text)
-
-
-def _merged(checks: dict[str, str], commands: list[str]) -> dict[str, str]:
-    """Return the checks with those of `## Done when` as done_1, done_2, … where these are free."""
-    merged = dict(checks)
-    number = 0
-    for command in dict.fromkeys(commands):
-        number += 1
-        while f"done_{number}" in merged:
-            number += 1
-        merged[f"done_{number}"] = command
-    return merged
