@@ -20,8 +20,8 @@ from pathlib import Path
 import structlog
 from setproctitle import setproctitle
 
-from clew_daemon.host import git, recorded_places
-from clew_daemon.host.folders import FolderError, make
+from clew_daemon.host import folders, git
+from clew_daemon.host.folders import FolderError
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.sd_notify import without_notify
 from clew_daemon.logs import setup as logging
@@ -127,7 +127,7 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
     paths = beside(ledger_file(places, settings)), places.run / "clew.lock"
     with ExitStack() as held:
         try:
-            make(places)
+            folders.make(places)
             ledger, _ = [
                 held.enter_context(acquire(path, role=DAEMON, socket=places.socket))
                 for path in paths
@@ -149,7 +149,7 @@ def record_places(places: Places, settings: Settings, keys: Keys) -> None:
     """Let clients find this daemon even if its config is broken later; a failure here is ignored."""
     log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):
-        recorded_places.write(places, ledger_file(places, settings), log_file, keys.env)
+        folders.record(places, ledger_file(places, settings), log_file, keys.env)
 
 
 def configure_log(places: Places, settings: Settings, keys: Keys) -> None:

@@ -111,9 +111,9 @@ RETENTION = {
 
 UNDO = {
     "undo.snapshot": "clew_daemon.undo.visit:WorkspaceVisit.snapshot",
-    "undo.begin": "clew_daemon.undo.undo:Undo._begin",
+    "undo.begin": "clew_daemon.undo.undo:RecordedUndo._begin",
     "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
-    "undo.finish": "clew_daemon.undo.undo:Undo._finish",
+    "undo.finish": "clew_daemon.undo.undo:RecordedUndo._finish",
     "undo.view": "clew_daemon.control.handlers:undo_view",
     "undo.complete": "clew_daemon.app.lifecycle:complete_undos",
 }
@@ -128,10 +128,10 @@ ATTEMPT = {
 WORKER = {
     "nursery.serve_one": "clew_worker.cell.nursery:NurseryServer.serve_one",
     "nursery.spawn": "clew_worker.cell.nursery:NurseryServer._begin",
-    "cell.fork": "clew_worker.cell.guard:fork",
-    "cell.guard": "clew_worker.cell.guard:_guard",
-    "cell.payload": "clew_worker.cell.payload:_payload",
-    "cell.run": "clew_worker.cell.payload:_run",
+    "cell.fork": "clew_worker.cell.cell:fork",
+    "cell.guard": "clew_worker.cell.cell:_guard",
+    "cell.payload": "clew_worker.cell.cell:_payload",
+    "cell.run": "clew_worker.cell.cell:_run",
     "runbook.call": "clew_worker.agent.client:AgentClient.call",
     "runbook.send": "clew_worker.agent.client:AgentClient._send",
     "executor.next": "clew_worker.executor.wire:Wire.next_request",

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from sim_cells import Files
     from sim_world import World
 
-    from clew_shared.snapshots.entries import Listing, Reverted
+    from clew_shared.snapshots.entries import Listing
+    from clew_shared.wire.executor import RestoreEntry
 
 FILE = 0o100644
 
@@ -51,7 +52,9 @@ class SimWatch:
         return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
 
 
-def restore(world: World, goal: str, folder: Files, entries: tuple[Reverted, ...]) -> RestoreDone:
+def restore(
+    world: World, goal: str, folder: Files, entries: tuple[RestoreEntry, ...]
+) -> RestoreDone:
     """Restore those entries of which the folder still has what was expected."""
     restored: list[tuple[str, str]] = []
     left: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from clew_daemon.app.status import StatusLine
+from clew_daemon.app.status import Status
 from clew_daemon.bootstrap import Bootstrap, failed
 from clew_daemon.host import tasks
 from clew_daemon.host.sd_notify import Notifier
@@ -32,18 +32,29 @@ LOOK_EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
 
 
-class LedgerHealth:
-    """Logs each change of the ledger's state, shows it in STATUS=, and stops the daemon when the ledger has failed."""
+class LedgerWatch:
+    """Watches over the ledger, never on a step's path.
 
-    def __init__(self, path: Path, line: StatusLine, stop: Callable[[], None]) -> None:
+    It logs each change of its state, shows it in STATUS=, and stops the daemon when the ledger has failed. Every
+    LOOK_EVERY_S it compares the ledger's files with the open ones, and notes the last event beside it.
+    """
+
+    def __init__(
+        self, path: Path, bootstrap: Bootstrap, status: Status, stop: Callable[[], None]
+    ) -> None:
+        """Open the ledger; raises LedgerError."""
         self._path = path
-        self._line = line
+        self._lock = bootstrap.ledger_lock
+        self._status = status
         self._stop = stop
         self._troubled = False
         self._slow_logged_at = float("-inf")
-        self.ledger: Ledger | None = None
+        self._noted = 0
+        self._last_fault = ""
+        self.ledger = Ledger.open(path, on_state=self._on_state, lock=self._lock)
+        self.ledger.files.hold(bootstrap.places.state)
 
-    def on_state(self, state: LedgerState) -> None:
+    def _on_state(self, state: LedgerState) -> None:
         """Handle a new state, on the event loop."""
         trouble = ""
         match state:
@@ -57,44 +68,27 @@ class LedgerHealth:
                     log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
                 return
             case LedgerState.FAILED:
-                trouble = self._log_failed()
+                failure = self.ledger.failure
+                lost = isinstance(failure, LedgerLostError)
+                log.critical("ledger.lost" if lost else "ledger.failed", reason=str(failure))
+                trouble = "the ledger cannot be written: the daemon stops"
+                if isinstance(failure, LedgerLostError):
+                    trouble = f"{failure.what}: {failure.hint}"
                 self._stop()
             case _ if self._troubled:
                 log.info("ledger.recovered")
         self._troubled = bool(trouble)
-        self._line.show_trouble(trouble)
-
-    def _log_failed(self) -> str:
-        failure = self.ledger.failure if self.ledger else None
-        if isinstance(failure, LedgerLostError):
-            log.critical("ledger.lost", reason=str(failure))
-            return f"{failure.what}: {failure.hint}"
-        log.critical("ledger.failed", reason=str(failure))
-        return "the ledger cannot be written: the daemon stops"
-
-
-class LedgerWatch:
-    """Compares the ledger's files with the open ones every LOOK_EVERY_S, and notes its last event beside it.
-
-    It is never on a step's path.
-    """
-
-    def __init__(self, ledger: Ledger, bootstrap: Bootstrap) -> None:
-        self._ledger = ledger
-        self._lock = bootstrap.ledger_lock
-        self._noted = 0
-        self._last_fault = ""
-        ledger.files.hold(bootstrap.places.state)
+        self._status.show_trouble(trouble)
 
     async def look(self) -> None:
         """Raise LedgerFailed if the files differ, after which nothing is judged; end at once without the lock."""
-        self._ledger.look()
+        self.ledger.look()
         if not self._lock.is_in_place:
             what = f"the lock {self._lock.path} was removed: another process may write to the ledger now"
             log.critical("daemon.stopped", reason=what, code=ExitCode.FAILED)
             failed(what, ExitCode.FAILED)
             os._exit(ExitCode.FAILED)  # the workers die too, and nothing more is written
-        if self._ledger.assigned > self._noted:
+        if self.ledger.assigned > self._noted:
             await self.note()
 
     async def note(self) -> None:
@@ -105,13 +99,13 @@ class LedgerWatch:
         except (LedgerError, OSError) as error:
             fault = str(error)
         if fault and fault != self._last_fault:
-            log.warning("ledger.unnoted", path=str(self._ledger.path), reason=fault)
+            log.warning("ledger.unnoted", path=str(self._path), reason=fault)
         self._last_fault = fault
 
     def _write_note(self) -> int:
-        """Note the last durable event, and return its number, 0 for none."""
-        if last := self._ledger.last_event():
-            write_note(self._ledger.path, last)
+        last = self.ledger.last_event()
+        if last:
+            write_note(self.ledger.path, last)
         return last[0] if last else 0
 
 

@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from typing import Any
 
 import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.app.housekeeping import Housekeeping, LedgerHealth, LedgerWatch
+from clew_daemon.app.housekeeping import Housekeeping, LedgerWatch
 from clew_daemon.app.recovery import (
     block_in_other_home,
     complete_undos,
@@ -24,7 +23,7 @@ from clew_daemon.app.recovery import (
     refuse_incomplete,
 )
 from clew_daemon.app.reloader import ConfigWatch, Reloader
-from clew_daemon.app.status import DaemonView, StatusLine
+from clew_daemon.app.status import Status
 from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
@@ -98,9 +97,8 @@ class App:
         self._bootstrap = bootstrap
         self._places = bootstrap.places
         self._settings = bootstrap.settings
-        self._began = time.monotonic()
         self._notifier = Notifier.from_env(bootstrap.keys.env)
-        self._status = StatusLine(self._notifier)
+        self._status = Status(self._notifier)
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
         self._interrupts = 0
@@ -114,11 +112,8 @@ class App:
         refuse_incomplete(path, self._places.state)
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
-        health = LedgerHealth(path, self._status, self._stop.set)
-        ledger = health.ledger = Ledger.open(
-            path, on_state=health.on_state, lock=self._bootstrap.ledger_lock
-        )
-        watch = LedgerWatch(ledger, self._bootstrap)
+        watch = LedgerWatch(path, self._bootstrap, self._status, self._stop.set)
+        ledger = watch.ledger
         try:
             await self._serve(ledger, watch)
             if not ledger.failure:
@@ -144,15 +139,12 @@ class App:
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
         self._undo = Undo(daemon, Launcher(daemon.nursery))
-        self._status.describe(daemon, self._supervisor)
         self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
-        self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
         config = ConfigWatch(self._places.config, daemon.keys.env)
-        managed = self._notifier.is_managed
-        view = DaemonView(daemon, self._status, config.error, began=self._began, managed=managed)
-        handlers = ControlHandlers(
-            daemon, self._supervisor, self._undo, view.now, self._reloader.reload
-        )
+        self._status.describe(daemon, self._supervisor, config.error)
+        self._reloader = Reloader(daemon, self._supervisor, self._status)
+        view, reload = self._status.view, self._reloader.reload
+        handlers = ControlHandlers(daemon, self._supervisor, self._undo, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = Inbox(
             self._places.inbox,

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import structlog
 
-from clew_daemon.app.status import StatusLine
+from clew_daemon.app.status import Status
 from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import git
-from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.faults import SettingsError
@@ -61,18 +60,15 @@ def reload(
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
 
-    def with_key_restart(change: SettingChange) -> SettingChange:
-        """Mark a key's variable that is missing, or was not hidden when the daemon started."""
-        name = change.new
-        if (
-            name is None
-            or not _KEY_ENV.fullmatch(change.key)
-            or (name in env and name not in visible)
-        ):
-            return change
-        return replace(change, applies="after a restart")
+    def needs_restart(change: SettingChange) -> bool:
+        """Return whether it names a key's variable that is missing, or was not hidden when the daemon started."""
+        name, is_key = change.new, _KEY_ENV.fullmatch(change.key)
+        return bool(name is not None and is_key and not (name in env and name not in visible))
 
-    found = [*map(with_key_restart, changes(now, fresh))]
+    found = [
+        replace(one, applies="after a restart") if needs_restart(one) else one
+        for one in changes(now, fresh)
+    ]
     return Reloaded(now.model_copy(update=taken), found, loaded.outdated)
 
 
@@ -82,16 +78,16 @@ class ConfigWatch:
     def __init__(self, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
         self._env = env
-        self._seen: os.stat_result | None = None
+        self._seen: tuple[int, ...] | None = None
         self._error: str | None = None
 
     def error(self) -> str | None:
         """Return why the file would be rejected, all errors of it; None if it would not be."""
-        try:
-            found = self._path.stat()
-        except OSError:  # there is nothing to parse
-            found = None
-        if found is None or self._seen is None or _stamp(found) != _stamp(self._seen):
+        found = None
+        with contextlib.suppress(OSError):  # there is nothing to parse
+            stat = self._path.stat()
+            found = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        if found is None or found != self._seen:
             self._seen, self._error = found, None
             try:
                 text = configfile.read(self._path)
@@ -102,20 +98,13 @@ class ConfigWatch:
         return self._error
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 class Reloader:
     """Replaces the settings of a running daemon as a whole, or not at all."""
 
-    def __init__(
-        self, daemon: DaemonParts, supervisor: Supervisor, line: StatusLine, notifier: Notifier
-    ) -> None:
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, status: Status) -> None:
         self._daemon = daemon
         self._supervisor = supervisor
-        self._line = line
-        self._notifier = notifier
+        self._status = status
 
     async def on_signals(self, hangup: asyncio.Event) -> None:
         """Reload whenever `hangup` is set; signals that come together are one."""
@@ -127,7 +116,7 @@ class Reloader:
 
     async def reload(self) -> list[SettingChange]:
         """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
-        self._notifier.reloading()
+        self._status.reloading()
         daemon = self._daemon
         with daemon.children.starting_own():  # git is no leftover of a cell
             identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
@@ -152,4 +141,4 @@ class Reloader:
             )
             return changed
         finally:
-            self._line.reloaded()
+            self._status.reloaded()

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from clew_daemon import VERSION
 from clew_daemon.host.sd_notify import Notifier
@@ -17,20 +16,27 @@ from clew_daemon.supervision.supervisor import Supervisor
 EVERY_S = 1.0
 
 
-class StatusLine:
-    """STATUS=, and the daemon's states as the service manager knows them."""
+class Status:
+    """STATUS=, the daemon's states as the service manager knows them, and `view`."""
+
+    _daemon: DaemonParts
+    _supervisor: Supervisor
+    _config_error: LastKnown[str | None]
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier = notifier
-        self._described: tuple[DaemonParts, Supervisor] | None = None
+        self._began = time.monotonic()
         self._news = asyncio.Event()
         self._trouble = ""
         self._starting = ""
         self.is_ready = False
 
-    def describe(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
-        """Describe these from now on, whenever something is recorded."""
-        self._described = daemon, supervisor
+    def describe(
+        self, daemon: DaemonParts, supervisor: Supervisor, config_error: Callable[[], str | None]
+    ) -> None:
+        """Describe these from now on; `config_error` looks why the config would be rejected."""
+        self._daemon, self._supervisor = daemon, supervisor
+        self._config_error = LastKnown(config_error, None)
         daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def starting(self, what: str, within_s: float) -> None:
@@ -42,6 +48,9 @@ class StatusLine:
     def ready(self) -> None:
         self.is_ready, self._starting = True, ""
         self._notifier.ready(self.text())
+
+    def reloading(self) -> None:
+        self._notifier.reloading()
 
     def reloaded(self) -> None:
         """Report the end of a reload; it may come while the daemon still starts, or already stops."""
@@ -70,47 +79,28 @@ class StatusLine:
 
     def text(self) -> str:
         """Return the line: trouble or start, or goals and the last restart."""
-        if self._trouble or self._starting or self._described is None:
+        if self._trouble or self._starting:
             return self._trouble or self._starting
-        daemon, supervisor = self._described
-        states = list(daemon.goals.states().values())
+        states = list(self._daemon.goals.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
         waiting = sum(s.waits_for_time for s in states)
         text = f"{running} goal{'s' if running != 1 else ''} running, {blocked} blocked"
         text += f", {waiting} waiting" if waiting else ""
-        last = supervisor.last_restart
+        last = self._supervisor.last_restart
         return f"{text}; last restart: {last}" if last else text
 
-
-class DaemonView:
-    """The `daemon` object in the answers to `ping` and `status`; `error` looks why the config would be rejected."""
-
-    def __init__(
-        self,
-        daemon: DaemonParts,
-        line: StatusLine,
-        error: Callable[[], str | None],
-        *,
-        began: float,
-        managed: bool,
-    ) -> None:
-        self._daemon = daemon
-        self._line = line
-        self._began = began
-        self._managed = managed
-        self._config_error: LastKnown[str | None] = LastKnown(error, None)
-
-    async def now(self) -> dict[str, Any]:
+    async def view(self) -> dict[str, object]:
+        """Return the `daemon` object in the answers to `ping` and `status`."""
         report = self._daemon.nursery.report
         return {
             "pid": os.getpid(),
             "version": VERSION,
             "uptime_s": round(time.monotonic() - self._began, 3),
-            "ready": self._line.is_ready,
-            "status": self._line.text(),
+            "ready": self.is_ready,
+            "status": self.text(),
             "config_error": await self._config_error.now(),
-            "managed": self._managed,
+            "managed": self._notifier.is_managed,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,

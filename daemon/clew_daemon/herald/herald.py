@@ -13,7 +13,7 @@ from clew_daemon.herald.channels import Channel, Messages, Traces
 from clew_daemon.herald.metrics import Counting, Metrics
 from clew_daemon.herald.senders import ChannelError, senders
 from clew_daemon.herald.situation import Situation
-from clew_daemon.host.packages import pip
+from clew_daemon.host.own_process import pip
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import LedgerError, Reader

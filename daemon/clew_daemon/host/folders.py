@@ -1,31 +1,39 @@
-"""clew's own folders, made and checked before use: they belong to this user alone.
+"""clew's own folders, made and checked before use: they belong to this user alone; and where they are, on record.
 
 They are checked by the descriptor that was opened, so that the folder that was checked is the one that is used.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pwd
 import stat
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from clew_shared.config.places import FOLDERS, PlacesError, places
+from clew_shared.files.durable import sync
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from clew_shared.config.places import Places
+
+
+RECORD = "places.json"
 
 
 class FolderError(Exception):
     """A folder that another user could use against us; the message says what to do."""
 
 
-def make(places: Places) -> None:
+def make(own: Places) -> None:
     """Make what is not there; state and run are closed to others. Raises FolderError, OSError."""
-    for folder in (places.state, places.run):
+    for folder in (own.state, own.run):
         make_private(folder)
-    for folder in (places.inbox, places.outbox, places.workspaces):
+    for folder in (own.inbox, own.outbox, own.workspaces):
         folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -37,9 +45,8 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     maker = folder.lstat().st_uid
     if maker not in (os.getuid(), 0):
-        raise FolderError(
-            _foreign(f"the link {folder}" if folder.is_symlink() else str(folder), maker)
-        )
+        what = f"the link {folder}" if folder.is_symlink() else str(folder)
+        raise FolderError(_foreign(what, maker))
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = os.fstat(fd)
@@ -69,6 +76,57 @@ def _foreign(what: str, owner: int) -> str:
         f"{what} belongs to {whose}, but this is user {os.getuid()}: "
         f"run clew as that user ({command}), or use another home (clew --home DIR)"
     )
+
+
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file beside `path` that takes its place, durable before it does; raises OSError, and leaves none then."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(part, flags, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+# A config that moves folders (`[paths]`) and then cannot be read would hide the running daemon from clients. So it
+# records its places in the state folder that an empty config would give. Without `[paths]` it records none.
+
+
+def record(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -> None:
+    """Record where this daemon's folders, ledger and log are; raises OSError."""
+    try:
+        usual = places(env, found.home, None)
+    except PlacesError:  # no HOME: no client could find the record either
+        return
+    file = usual.state / RECORD
+    where = usual.folders, usual.state / "ledger.db", usual.log_file
+    if (found.folders, ledger, log_file) == where:
+        file.unlink(missing_ok=True)
+        return
+    usual.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entry = {name: str(folder) for name, folder in found.folders.items()}
+    entry |= {"config": str(found.config), "ledger": str(ledger), "log": str(log_file)}
+    write_whole(file, json.dumps(entry) + "\n")
+
+
+def recorded(usual: Places) -> dict[str, Path]:
+    """Return the places that are recorded for the config of `usual`: the folders, `ledger` and `log`; {} if none."""
+    with contextlib.suppress(OSError, ValueError):
+        entry = json.loads((usual.state / RECORD).read_bytes())
+        if isinstance(entry, dict) and entry.get("config") == str(usual.config):
+            named = {key: entry.get(key) for key in (*FOLDERS, "ledger", "log")}
+            return {
+                key: Path(value)
+                for key, value in named.items()
+                if isinstance(value, str) and value.startswith("/") and "\0" not in value
+            }
+    return {}
 
 
 def overlap(a: str, b: str) -> bool:

@@ -6,11 +6,10 @@ import json
 import os
 import re
 import stat
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.host.folders import write_whole
 from clew_daemon.host.keys import KeyFileError, read_secret
-from clew_shared.files.durable import sync
 from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
@@ -57,27 +56,10 @@ def write_back(path: Path, old: str, new: str) -> str:
                 return "it is not a regular file"
             if file.read(len(old.encode()) + 1) != old.encode():
                 return "it was changed meanwhile"
-        _replace(path, new, stat.S_IMODE(info.st_mode))
+        write_whole(path, new, stat.S_IMODE(info.st_mode) & 0o700)
     except OSError as error:
         return error.strerror or str(error)
     return ""
-
-
-def _replace(path: Path, text: str, mode: int) -> None:
-    """Write beside the file and rename; durable before it is the file."""
-    part = path.with_name(f".{path.name}.clew-{os.getpid()}")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(part, flags, mode & 0o700), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
-    sync(path.parent)
 
 
 LOGIN_BYTES_MAX = 64 * 1024

@@ -1,4 +1,4 @@
-"""The texts of the systemd user units, where they are, and which home a unit is for."""
+"""The systemd user units, whose texts are in `unit_files/`: where they are put, and which home a unit is for."""
 
 from __future__ import annotations
 
@@ -18,72 +18,9 @@ DEFAULT_EXEC = "%h/.local/bin/clew"
 STOP_GRACE_S, STOP_MARGIN_S = 10.0, 20.0
 """Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
 NOTIFY_RELOAD_SINCE = 253
+_TEXTS = Path(__file__).parent / "unit_files"
 _HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald|web)$""")
 
-_TEXT = """\
-# clew{word} as a systemd user service. Written by `clew service install{word}`.
-[Unit]
-Description={description}
-StartLimitIntervalSec=0
-{unit}
-[Service]
-{service}
-Restart=always
-# 78 is a config that cannot be used: starting again would not change that.
-RestartPreventExitStatus=78
-
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
-KeyringMode=private
-# A core would hold keys, or the addresses of messages.
-LimitCORE=0
-{limits}
-
-[Install]
-WantedBy=default.target
-"""
-_DAEMON = """\
-{kind}NotifyAccess=main
-ExecStart={exec_start}
-# A signal alone cannot fail; this does if the config is rejected.
-ExecReload={exec_reload}
-RestartSec=1
-WatchdogSec=30
-# SIGTERM goes to the daemon alone, which stops its agents one by one; what is left is killed.
-KillMode=mixed
-# stop_grace_s of the config, and time to end what is left and close the ledger.
-TimeoutStopSec={timeout_stop_s}
-# The daemon keeps each worker's tree in a control group of its own, and one that runs out of
-# memory is a crash of that worker, not the end of the service.
-Delegate=yes
-OOMPolicy=continue"""
-_DAEMON_LIMITS = """\
-# The workers' own sandboxes make user, PID, mount, IPC and network namespaces; the rest (Protect*=,
-# Private*=, MemoryDenyWriteExecute=, ...) is not here: docs/operations.md says why.
-RestrictNamespaces=user pid mnt ipc net
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallFilter=~@clock @cpu-emulation @keyring @module @obsolete @raw-io @reboot @swap"""
-_BESIDE = """\
-# It is no part of the daemon: it continues while the daemon is down.
-After=clew.service
-"""
-_HERALD = """\
-Type=exec
-# Where traces go: OTEL_EXPORTER_OTLP_ENDPOINT=...; a file of mode 0600, if it holds a secret.
-EnvironmentFile=-{folder}/herald.env
-ExecStart={exec_start}
-RestartSec=5"""
-_WEB = """\
-Type=notify
-NotifyAccess=main
-# It prints no link, so that none gets into the journal; to get one: clew web --link
-ExecStart={exec_start}
-RestartSec=5"""
-_NO_NAMESPACES = "RestrictNamespaces=yes\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6"
 _NOTIFY_RELOAD = """\
 # Managers before 253 do not know notify-reload, warn, and keep the line before it.
 Type=notify
@@ -131,32 +68,17 @@ def unit_text(
     the user can read a unit: they belong in `api_key_file`. Source: systemd.service(5), systemd.exec(5).
     """
     exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
-    clew = f"{exec_word}{_home_option(home)}"
-    exec_start = f"{clew} {unit.command}"
-    if unit == DAEMON_UNIT:
-        is_old = version is not None and version < NOTIFY_RELOAD_SINCE
-        service = _DAEMON.format(
-            kind="Type=notify\n" if is_old else _NOTIFY_RELOAD,
-            exec_start=exec_start,
-            exec_reload=f"{clew} reload",
+    is_old = version is not None and version < NOTIFY_RELOAD_SINCE
+    return (
+        (_TEXTS / unit.name)
+        .read_text()
+        .format(
+            clew=f"{exec_word}{_home_option(home)}",
+            type="Type=notify\n" if is_old else _NOTIFY_RELOAD,
             timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
+            folder="%E/clew" if home is None else str(home).replace("%", "%%"),
         )
-        what = "clew, a supervisor for LLM agents"
-        return _TEXT.format(
-            word="", description=what, unit="", service=service, limits=_DAEMON_LIMITS
-        )
-    folder = "%E/clew" if home is None else str(home).replace("%", "%%")
-    if unit == HERALD_UNIT:
-        what = "clew herald, metrics, traces and messages of clew"
-        limits = f"{_NO_NAMESPACES} AF_NETLINK"
-    else:
-        what = "clew web, the pages of clew"
-        limits = f"{_NO_NAMESPACES}\nMemoryDenyWriteExecute=yes"
-    service = (_HERALD if unit == HERALD_UNIT else _WEB).format(
-        exec_start=exec_start, folder=folder
     )
-    word = f" {unit.command}"
-    return _TEXT.format(word=word, description=what, unit=_BESIDE, service=service, limits=limits)
 
 
 def _home_option(home: Path | None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew_daemon.host.folders import write_whole
 from clew_daemon.host.unit_file import (
     DAEMON_UNIT,
     DEFAULT_HOME,
@@ -85,9 +86,7 @@ def install(
     text = text_of(unit, exec_path, home, stop_grace_s, env)
     active = look(text, env=env, unit=unit).active == "active"
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.tmp")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_whole(path, text)
     messages, faults = [f"wrote {path}"], list[str]()
     if fault := _systemctl(env, "daemon-reload") or _systemctl(env, "enable", unit.name):
         faults.append(f"not enabled: {fault}")
@@ -147,10 +146,8 @@ def control(verb: str, home: Path | None, *, env: Mapping[str, str] = os.environ
     """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
     if _own(DAEMON_UNIT, home, env) is None:
         how = f"clew --home {home} service install" if home else "clew service install"
-        path = unit_path(env)
-        raise ServiceError(
-            f"the service is not installed ({path} does not exist); to install it: {how}"
-        )
+        what = f"the service is not installed ({unit_path(env)} does not exist)"
+        raise ServiceError(f"{what}; to install it: {how}")
     if fault := _systemctl(env, verb, DAEMON_UNIT.name, within_s=JOB_S):
         if error := look("", home=home, env=env).error:
             hint = "run this in a login session of this user; without systemd, use `clew run`"

@@ -89,9 +89,9 @@ class ConfigKeys:
 
     @cached_property
     def _last(self) -> Mapping[str, Path]:
-        from clew_daemon.host import recorded_places
+        from clew_daemon.host.folders import recorded
 
-        return recorded_places.read(self._usual)
+        return recorded(self._usual)
 
 
 _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")

@@ -31,7 +31,7 @@ def confined(spec, attempt, report=REPORT):
         code = 1
         try:
             privileges.no_new_privs()
-            sandbox.confine(spec, report, pidns=False, netns=False)
+            sandbox.Box(spec, report).confine()
             attempt()
             code = 0
         except OSError:
@@ -114,13 +114,13 @@ def test_network_off_without_a_namespace_leaves_no_internet_socket(home):
 def test_enforce_refuses_where_there_is_no_landlock_and_says_what_to_do(home):
     report = REPORT.model_copy(update={"landlock_abi": 0})
     with pytest.raises(sandbox.SandboxError, match="best_effort"):
-        sandbox.confine(agent(home), report, pidns=False, netns=False)
+        sandbox.Box(agent(home), report).confine()
 
 
 def test_best_effort_goes_on_without_landlock_and_says_so(home):
     report = REPORT.model_copy(update={"landlock_abi": 0})
     spec = agent(home, mode="best_effort")
-    assert "Landlock" in sandbox.missing(spec, report)[0]
+    assert "Landlock" in sandbox.Box(spec, report).lacks()[0]
     assert confined(spec, (home / "state" / "secret").read_text, report)
 
 

@@ -36,8 +36,8 @@ from clew_shared.wire.nursery import (
     to_packet,
 )
 from clew_worker import sandbox
-from clew_worker.cell import guard
-from clew_worker.cell.wiring import Wiring, hung_up, uses_pidns
+from clew_worker.cell import cell
+from clew_worker.cell.cell import Wiring, hung_up
 from clew_worker.sandbox import kernel
 
 _WARM = (
@@ -154,9 +154,8 @@ class NurseryServer:
 
     def serve_one(self) -> bool:
         """Begin with one request; return False when the daemon has hung up."""
-        control, most = self._control, PACKET_BYTES_MAX
         try:
-            data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
+            data, fds, flags, _ = socket.recv_fds(self._control, PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
         except ConnectionResetError:  # it hung up with an answer unread
             return False
         try:
@@ -169,17 +168,14 @@ class NurseryServer:
 
     def _begin(self, request: Spawn, fds: list[int], *, cut: bool) -> None:
         """Start a cell; where resources have run out, the nursery reports that and lives on."""
-        fault = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        if fds and not cut:
-            try:
-                self._starting.append(self._fork(request, tuple(fds)))
-            except OSError as error:
-                fault = error
-            else:
-                return
-        reason: Any = "resources" if is_shortage(fault) else "spawn"
-        message = fault.strerror or str(fault)
-        self._send(SpawnFailed(id=request.id, reason=reason, message=message))
+        try:
+            if cut or not fds:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # noqa: TRY301 - as any other
+            self._starting.append(self._fork(request, tuple(fds)))
+        except OSError as error:
+            reason: Any = "resources" if is_shortage(error) else "spawn"
+            message = error.strerror or str(error)
+            self._send(SpawnFailed(id=request.id, reason=reason, message=message))
 
     def _settle(self, one: _StartingCell) -> None:
         self._starting.remove(one)
@@ -187,24 +183,24 @@ class NurseryServer:
         self._send(one.answer())
 
     def _send(self, message: Spawned | SpawnFailed) -> None:
-        with contextlib.suppress(
+        hung = contextlib.suppress(
             BrokenPipeError, ConnectionResetError
-        ):  # it has hung up: noticed at the next read
+        )  # noticed at the next read
+        with hung:
             self._control.sendall(to_packet(message))
 
     def _fork(self, request: Spawn, fds: tuple[int, ...]) -> _StartingCell:
-        pidns = uses_pidns(request.spec, self._report)
+        box = sandbox.Box(request.spec, self._report)
         reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with report:
             try:
                 reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-                ends = self._control.fileno(), report.fileno()
-                pid = guard.fork(Wiring(*ends, fds, request.spec, pidns, self._report))
+                pid = cell.fork(Wiring(self._control.fileno(), report.fileno(), fds, box))
             except OSError:
                 reports.close()
                 raise
         late_at = time.monotonic() + _SPAWN_TIMEOUT_S
-        return _StartingCell(request.id, pid, reports, pidns, late_at)
+        return _StartingCell(request.id, pid, reports, box.pidns, late_at)
 
 
 def serve(control: socket.socket, modules: list[str]) -> int:

@@ -1,9 +1,10 @@
-"""The sandbox of a cell: `probe` finds out what this kernel offers, `confine` restricts the process.
+"""The sandbox of a cell: `probe` finds out what this kernel offers, a `Box` restricts the process.
 
 It deals with paths, rights and system calls, not with goals, actions or protocols.
 """
 
 import os
+from dataclasses import dataclass
 
 from clew_shared.wire.nursery import CellSpec, SandboxReport
 from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
@@ -20,126 +21,130 @@ class SandboxError(Exception):
 def probe() -> SandboxReport:
     """Return which mechanisms this kernel and this user have; forks, so the process must be single-threaded."""
     abi = landlock.abi()
-    userns = not privileges.is_root()
+    userns = os.geteuid() != 0
     pidns = namespaces.possible(userns=userns, netns=False)
     netns = pidns and namespaces.possible(userns=userns, netns=True)
-    messages = advice.of_landlock(abi)
-    messages += [] if pidns else [advice.of_namespaces()]
     overlays = pidns and namespaces.overlay_possible(userns=userns)
-    messages += [] if overlays else [advice.NO_OVERLAY]
-    messages += [] if seccomp.available else [advice.NO_SECCOMP]
+    sentences = (
+        (pidns, advice.of_namespaces()),
+        (overlays, advice.NO_OVERLAY),
+        (seccomp.available, advice.NO_SECCOMP),
+    )
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,
-        scopes=landlock.has_scopes(abi),
+        scopes=abi >= landlock.SCOPES_ABI,
         isolation="pidns" if pidns else "guard",
         userns=pidns and userns,
         network_off="netns" if netns else fallback,
         seccomp=seccomp.available,
-        messages=tuple(messages),
+        messages=(
+            *advice.of_landlock(abi),
+            *(text for works, text in sentences if not works),
+        ),
     )
 
 
-def view(spec: CellSpec) -> namespaces.MountView:
-    """Return what the mounts of a cell show, and which of it is writable."""
-    box = spec.sandbox
-    own = (*grants.own_folders(spec), spec.cwd)
-    acts = grants.may_write(spec)
-    return namespaces.MountView(
-        own=own,
-        keep=(*box.write, *grants.visible(spec)),
-        hide=box.hide,
-        writable=(*grants.writable(spec), *box.write) if acts else grants.writable(spec),
-    )
+@dataclass(frozen=True)
+class Box:
+    """A cell and what this kernel has to confine it with."""
 
+    spec: CellSpec
+    report: SandboxReport
 
-def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
-    """Return the required mechanisms that are not available here, each as a phrase."""
-    if spec.sandbox.mode == "off":
-        return []
-    found = [] if report.landlock_abi else [advice.NO_LANDLOCK]
-    if not spec.sandbox.network and report.network_off == "none":
-        found.append("network = false cannot be enforced (no network namespace, no seccomp)")
-    return found
+    @property
+    def pidns(self) -> bool:
+        """Whether it gets a PID namespace, with mounts of its own."""
+        return self.spec.isolation == "auto" and self.report.isolation == "pidns"
 
+    @property
+    def netns(self) -> bool:
+        """Whether it gets an empty network."""
+        wanted = not self.spec.sandbox.network and self.spec.sandbox.mode != "off"
+        return wanted and self.pidns and self.report.network_off == "netns"
 
-def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) -> list[str]:
-    """Restrict this process, irrevocably; return the mechanisms that are missing.
+    @property
+    def unix(self) -> bool:
+        """Whether unix sockets in reach of it are only its own, or the mode does not mind.
 
-    Raises SandboxError where mode is `enforce` and something is missing.
-    """
-    box = spec.sandbox
-    lacking = missing(spec, report)
-    weaker = [] if spec.kind != "cli" or landlock.has_ports(report.landlock_abi) else [_ANY_PORT]
-    if lacking and box.mode == "enforce":
-        raise SandboxError(f"{'; '.join(lacking)}. To allow it, {advice.HINT}.")
-    acts = grants.may_write(spec)
-    if box.mode != "off" and report.landlock_abi:
-        _landlock(spec, pidns=pidns, network=_has_network(spec, netns=netns))
-    if box.mode != "off" and privileges.is_root():
-        privileges.keep_capabilities(privileges.ACTING if acts else privileges.THINKING)
-    elif pidns and report.userns:
-        privileges.keep_capabilities(())
-    if box.mode != "off":
-        seccomp.confine(_walls(spec, pidns=pidns, network=_has_network(spec, netns=netns)))
-    return [*lacking, *weaker]
+        Without a mount namespace the sockets of service managers and container engines can be reached, and through
+        them a process can leave the sandbox: `enforce` then allows no cell a unix socket.
+        """
+        return self.pidns or self.spec.sandbox.mode != "enforce"
 
+    @property
+    def _network(self) -> bool:
+        """Whether internet sockets are allowed; in a network namespace they reach nothing."""
+        return self.netns or (self.spec.sandbox.network and self.spec.agent not in _OFFLINE)
 
-def commands_rules(spec: CellSpec, report: SandboxReport, *, pidns: bool) -> int:
-    """Return the ruleset of the domain that an executor's commands are in, -1 where there is none.
+    def close_off(self) -> None:
+        """Show only what it may see in the mounts of this process."""
+        spec, box = self.spec, self.spec.sandbox
+        writable = (*grants.writable(spec), *(box.write if grants.may_write(spec) else ()))
+        keep, own = (*box.write, *grants.visible(spec)), (*grants.own_folders(spec), spec.cwd)
+        namespaces.close_off(keep, own=own, hide=box.hide, writable=writable)
 
-    It is made before `confine`, while every path can be seen. Commands may do what the executor may, except to reach
-    the store of snapshots.
-    """
-    if spec.kind != "executor" or spec.sandbox.mode == "off" or not report.landlock_abi:
-        return -1
-    if not spec.sandbox.store:
-        return landlock.inner_ruleset()
-    try:
-        return landlock.ruleset(grants.grants(grants.of_commands(spec), private_shm=pidns))
-    except grants.TooManyPathsError as error:
-        raise SandboxError(str(error)) from error
+    def lacks(self) -> list[str]:
+        """Return the required mechanisms that are not available here, each as a phrase."""
+        if self.spec.sandbox.mode == "off":
+            return []
+        found = [] if self.report.landlock_abi else [advice.NO_LANDLOCK]
+        if not self.spec.sandbox.network and self.report.network_off == "none":
+            found.append("network = false cannot be enforced (no network namespace, no seccomp)")
+        return found
 
+    def confine(self) -> list[str]:
+        """Restrict this process, irrevocably; return the mechanisms that are missing.
 
-def _has_network(spec: CellSpec, *, netns: bool) -> bool:
-    """Return whether internet sockets are allowed; in a network namespace they reach nothing."""
-    return netns or (spec.sandbox.network and spec.agent not in _OFFLINE)
+        Raises SandboxError where mode is `enforce` and something is missing.
+        """
+        spec, enabled, lacking = self.spec, self.spec.sandbox.mode != "off", self.lacks()
+        abi, acts, cli = self.report.landlock_abi, grants.may_write(spec), spec.kind == "cli"
+        if lacking and spec.sandbox.mode == "enforce":
+            raise SandboxError(f"{'; '.join(lacking)}. To allow it, {advice.HINT}.")
+        if enabled and abi:
+            refused = 0 if self._network else landlock.BIND_TCP | landlock.CONNECT_TCP
+            refused |= 0 if acts else landlock.BIND_TCP
+            refused |= landlock.CONNECT_TCP if cli else 0
+            rules = self._ruleset(spec, refused, spec.sandbox.ports)
+            try:
+                landlock.restrict(rules)
+            finally:
+                os.close(rules)
+        if enabled and os.geteuid() == 0:
+            privileges.keep_capabilities(privileges.ACTING if acts else privileges.THINKING)
+        elif self.pidns and self.report.userns:
+            privileges.keep_capabilities(())
+        if enabled:
+            unix = self.unix and (acts or cli)
+            seccomp.confine(
+                seccomp.Walls(
+                    families=seccomp.families(network=self._network, unix=unix),
+                    thinks=not acts,
+                    execs=spec.kind != "agent",
+                    sees_others=not self.pidns,
+                    pretends=cli,
+                )
+            )
+        return [*lacking, *([_ANY_PORT] if cli and abi < landlock.NETWORK_ABI else [])]
 
+    def commands_rules(self) -> int:
+        """Return the ruleset of the domain that an executor's commands are in, -1 where there is none.
 
-def _landlock(spec: CellSpec, *, pidns: bool, network: bool) -> None:
-    refused = 0 if network else landlock.BIND_TCP | landlock.CONNECT_TCP
-    if not grants.may_write(spec):
-        refused |= landlock.BIND_TCP
-    if spec.kind == "cli":
-        refused |= landlock.CONNECT_TCP
-    try:
-        granted = grants.grants(spec, private_shm=pidns)
-        rules = landlock.ruleset(granted, refused, spec.sandbox.ports)
-    except grants.TooManyPathsError as error:
-        raise SandboxError(str(error)) from error
-    try:
-        landlock.restrict(rules)
-    finally:
-        os.close(rules)
+        It is made before `confine`, while every path can be seen. Commands may do what the executor may, except to
+        reach the store of snapshots.
+        """
+        box = self.spec.sandbox
+        if self.spec.kind != "executor" or box.mode == "off" or not self.report.landlock_abi:
+            return -1
+        if not box.store:
+            return landlock.inner_ruleset()
+        hidden = box.model_copy(update={"store": "", "hide": (*box.hide, box.store)})
+        return self._ruleset(self.spec.model_copy(update={"sandbox": hidden}))
 
-
-def _walls(spec: CellSpec, *, pidns: bool, network: bool) -> seccomp.Walls:
-    """Return the restrictions of the seccomp filter for this cell.
-
-    Without a mount namespace the sockets of service managers and container engines can be reached, and through
-    them a process can leave the sandbox: `enforce` then allows no cell a unix socket.
-    """
-    thinks = not grants.may_write(spec)
-    unix = has_unix_sockets(spec, pidns=pidns) and (not thinks or spec.kind == "cli")
-    return seccomp.Walls(
-        families=seccomp.families(network=network, unix=unix),
-        thinks=thinks,
-        execs=spec.kind != "agent",
-        sees_others=not pidns,
-        pretends=spec.kind == "cli",
-    )
-
-
-def has_unix_sockets(spec: CellSpec, *, pidns: bool) -> bool:
-    """Return whether unix sockets in reach of the cell are only its own, or the mode does not mind."""
-    return pidns or spec.sandbox.mode != "enforce"
+    def _ruleset(self, spec: CellSpec, refused: int = 0, ports: tuple[int, ...] = ()) -> int:
+        try:
+            granted = grants.grants(spec, private_shm=self.pidns)
+            return landlock.ruleset(granted, refused, ports)
+        except grants.TooManyPathsError as error:
+            raise SandboxError(str(error)) from error

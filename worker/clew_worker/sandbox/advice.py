@@ -46,11 +46,11 @@ def of_landlock(abi: int) -> list[str]:
     ]
 
 
-def of_namespaces(sysctls: Path = Path("/proc/sys")) -> str:
+def of_namespaces() -> str:
     """Return the consequences of missing namespaces, and the setting that would allow them."""
     for name, forbidding, fix in _SETTINGS:
         try:
-            if (sysctls / name).read_text().strip() == forbidding:
+            if Path("/proc/sys", name).read_text().strip() == forbidding:
                 return _NO_NAMESPACES + fix
         except OSError:
             continue

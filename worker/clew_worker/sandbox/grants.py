@@ -119,14 +119,6 @@ def own_folders(spec: CellSpec) -> tuple[str, ...]:
     return (box.workspace, *box.private, *store)
 
 
-def of_commands(spec: CellSpec) -> CellSpec:
-    """Return the spec of the commands that an executor runs: the store of snapshots is hidden from them."""
-    box = spec.sandbox
-    return spec.model_copy(
-        update={"sandbox": box.model_copy(update={"store": "", "hide": (*box.hide, box.store)})}
-    )
-
-
 def _programs(spec: CellSpec) -> list[str]:
     """Return the files that a cell which does not act may execute."""
     path = spec.env.get("PATH", os.defpath)

@@ -33,7 +33,7 @@ def obstacle(name: str, cwd: str, path: str) -> str:
         if not os.access(one, os.X_OK):
             what = "is not executable" if os.path.lexists(one) else "does not exist"
             return f"{found[0]} needs {one}, which {what}"
-        wanted = _env_wants(_head(one))
+        _, wanted = _script(_head(one))
         if wanted and not shutil.which(wanted, path=path):
             return f"{one} needs {wanted}, which is not on the PATH of the daemon"
     head = _head(found[0])
@@ -111,27 +111,14 @@ def _elf_loader(head: bytes) -> str | None:
     return None
 
 
-def _script_programs(head: bytes, path: str) -> list[str]:
-    """Return the interpreter in a `#!` line, and with env the program that env would start."""
-    words = _shebang(head)
-    if not words:
-        return []
-    wanted = _env_wants(head)
-    target = shutil.which(wanted, path=path) if wanted else None
-    return [words[0], target] if target else [words[0]]
-
-
-def _env_wants(head: bytes) -> str:
-    """Return the program that a `#!` line with env starts, "" where there is none."""
-    words = _shebang(head)
-    if not words or Path(words[0]).name != "env":
-        return ""
-    return next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
-
-
-def _shebang(head: bytes) -> list[str]:
+def _script(head: bytes) -> tuple[str, str]:
+    """Return the interpreter in a `#!` line, and with env the program that env would start; "" where there is none."""
     line = head.split(b"\n", 1)[0]
-    return line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    if not words or Path(words[0]).name != "env":
+        return (words[0] if words else ""), ""
+    named = (word for word in words[1:] if not word.startswith("-") and "=" not in word)
+    return words[0], next(named, "")
 
 
 def chain(name: str, cwd: str, path: str) -> list[str]:
@@ -140,33 +127,26 @@ def chain(name: str, cwd: str, path: str) -> list[str]:
     todo = [start] if start else []
     found: list[str] = []
     for _ in range(_DEPTH_MAX):
-        heads = []
-        for one in todo:
-            found.append(one)
-            heads.append(_head(one))
-        todo = []
+        found += todo
+        heads, todo = [_head(one) for one in todo], []
         for head in heads:
-            if head.startswith(b"#!"):
-                todo += _script_programs(head, path)
-            elif loader := _elf_loader(head):
-                todo.append(loader)
+            interpreter, wanted = _script(head)
+            target = shutil.which(wanted, path=path) if wanted else None
+            todo += [one for one in (interpreter, target, _elf_loader(head)) if one]
     return found
 
 
 def _python_prefixes(executable: str) -> list[str]:
     """Return the prefix of a Python and, for a virtual environment, that of its base Python."""
     prefix = Path(executable).parent.parent
-    result = []
     config = prefix / "pyvenv.cfg"
     if config.is_file():
-        result.append(str(prefix))
-        for line in config.read_text(errors="replace").splitlines():
-            key, _, value = line.partition("=")
-            if key.strip() == "home":
-                result.append(str(Path(value.strip()).parent))
-    elif any(prefix.glob("lib/python3*")):
-        result.append(str(prefix))
-    return [folder for folder in result if folder != "/"]
+        lines = (line.partition("=") for line in config.read_text(errors="replace").splitlines())
+        homes = [value.strip() for key, _, value in lines if key.strip() == "home"]
+        found = [prefix, *(Path(home).parent for home in homes)]
+    else:
+        found = [prefix] if any(prefix.glob("lib/python3*")) else []
+    return [str(folder) for folder in found if str(folder) != "/"]
 
 
 def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:

@@ -11,6 +11,7 @@ import platform
 import signal
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _TICK_S = 0.001
@@ -100,25 +101,28 @@ _SYS_MOUNT_SETATTR = 442
 _MOUNT_ATTR_RDONLY = 1
 _AT_RECURSIVE = 0x8000
 
-_CAP_VERSION_3 = 0x2008_0522
+
+def _call(function: Callable[..., int], what: str, *args: object) -> int:
+    """Call a function of the C library; numbers are passed as long, bytes by their address, for reading alone."""
+    values = (ctypes.c_long(one) if isinstance(one, int) else one for one in args)
+    return _checked(int(function(*values)), what)
 
 
 def _checked(value: int, what: str) -> int:
     if value < 0:
-        errno = ctypes.get_errno()
-        raise OSError(errno, f"{what}: {os.strerror(errno)}")
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
     return value
 
 
-def syscall(number: int, what: str, *args: object) -> int:
-    """Make system call `number`; raises an OSError that names `what`."""
-    return _checked(int(_libc.syscall(ctypes.c_long(number), *args)), what)
+def syscall(number: int, what: str, *args: int | bytes | None) -> int:
+    """Make system call `number`; raises an OSError that names `what`. Bytes are passed by their address."""
+    return _call(_libc.syscall, what, number, *args)
 
 
 def prctl(option: int, arg2: int = 0, arg3: int = 0) -> int:
     """Make the system call of that name."""
-    args = (ctypes.c_ulong(value) for value in (arg2, arg3, 0, 0))
-    return _checked(int(_libc.prctl(option, *args)), f"prctl({option})")
+    return _call(_libc.prctl, f"prctl({option})", option, arg2, arg3, 0, 0)
 
 
 def fork(flags: int) -> int:
@@ -132,9 +136,8 @@ def fork(flags: int) -> int:
     api = ctypes.pythonapi
     api.PyOS_BeforeFork()
     number = _SYS_CLONE.get(MACHINE, _SYS_CLONE_GENERIC)
-    rest = (ctypes.c_ulong(0) for _ in range(4))
-    how = ctypes.c_ulong(flags | signal.SIGCHLD)
-    pid = int(_with_gil.syscall(ctypes.c_long(number), how, *rest))
+    args = map(ctypes.c_long, (number, flags | signal.SIGCHLD, 0, 0, 0, 0))
+    pid = int(_with_gil.syscall(*args))
     if pid == 0:
         api.PyOS_AfterFork_Child()
     else:
@@ -144,29 +147,21 @@ def fork(flags: int) -> int:
 
 def unshare(flags: int) -> None:
     """Leave the namespaces of `flags` for new ones."""
-    _checked(int(_libc.unshare(flags)), f"unshare({flags:#x})")
+    _call(_libc.unshare, f"unshare({flags:#x})", flags)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Make the system call of that name."""
     raw = (os.fsencode(text) for text in (source, target, kind))
-    result = _libc.mount(*raw, ctypes.c_ulong(flags), os.fsencode(options))
-    _checked(int(result), f"mount {target}")
+    _call(_libc.mount, f"mount {target}", *raw, flags, os.fsencode(options))
 
 
 def set_read_only(target: str, *, read_only: bool, recursive: bool = True) -> None:
     """Make a mount and, if `recursive`, all mounts beneath it read-only, or writable again."""
     change = (_MOUNT_ATTR_RDONLY, 0) if read_only else (0, _MOUNT_ATTR_RDONLY)
-    attr = struct.pack("4Q", *change, 0, 0)
-    syscall(
-        _SYS_MOUNT_SETATTR,
-        f"mount_setattr {target}",
-        ctypes.c_int(-1),
-        ctypes.c_char_p(os.fsencode(target)),
-        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
-        ctypes.create_string_buffer(attr, len(attr)),
-        ctypes.c_size_t(len(attr)),
-    )
+    attr, flags = struct.pack("4Q", *change, 0, 0), _AT_RECURSIVE if recursive else 0
+    path, what = os.fsencode(target), f"mount_setattr {target}"
+    syscall(_SYS_MOUNT_SETATTR, what, -1, path, flags, attr, len(attr))
 
 
 def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool = True) -> int:
@@ -178,42 +173,34 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool =
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if links else RESOLVE_NO_SYMLINKS)
     mode = mode if flags & os.O_CREAT else 0
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)
-    raw = ctypes.create_string_buffer(how, len(how))
-    name = ctypes.c_char_p(os.fsencode(path))
-    size = ctypes.c_size_t(len(how))
-    return syscall(_SYS_OPENAT2, path, ctypes.c_int(dir_fd), name, raw, size)
+    return syscall(_SYS_OPENAT2, path, dir_fd, os.fsencode(path), how, len(how))
 
 
 def sync_disk(fd: int) -> None:
     """Make everything durable that was written to the file system of an open file; raises OSError."""
-    _checked(int(_libc.syncfs(ctypes.c_int(fd))), "syncfs")
+    _call(_libc.syncfs, "syncfs", fd)
+
+
+_CAPABILITY_HEADER = struct.pack("Ii", 0x2008_0522, 0)  # version 3, of this process
 
 
 def capabilities() -> int:
     """Return the capabilities that this process may use, as a mask of their numbers."""
-    header = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0), 8)
     data = ctypes.create_string_buffer(24)
-    _checked(int(_libc.capget(header, data)), "capget")
+    _call(_libc.capget, "capget", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
     _, low, _, _, high, _ = struct.unpack("6I", data.raw)
     return int(low | high << 32)
 
 
 def set_capabilities(mask: int) -> None:
     """Keep only the capabilities of `mask`, effective and permitted; none are inherited."""
-    header = struct.pack("Ii", _CAP_VERSION_3, 0)
     low, high = mask & 0xFFFF_FFFF, mask >> 32
     data = struct.pack("6I", low, low, 0, high, high, 0)
-    result = _libc.capset(
-        ctypes.create_string_buffer(header, len(header)),
-        ctypes.create_string_buffer(data, len(data)),
-    )
-    _checked(int(result), "capset")
+    _call(_libc.capset, "capset", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
 
 
 def seccomp_filter(program: bytes) -> None:
     """Install a BPF program of struct sock_filter; needs no_new_privs."""
     raw = ctypes.create_string_buffer(program, len(program))
     fprog = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(raw))
-    holder = ctypes.create_string_buffer(fprog, len(fprog))
-    result = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), holder)
-    _checked(int(result), "seccomp")
+    _call(_libc.prctl, "seccomp", PR_SET_SECCOMP, 2, fprog)

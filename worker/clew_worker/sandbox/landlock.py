@@ -6,7 +6,6 @@ Source: Linux Documentation/userspace-api/landlock.rst, include/uapi/linux/landl
 """
 
 import contextlib
-import ctypes
 import os
 import stat
 import struct
@@ -20,32 +19,17 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _SCOPES = 0b11  # abstract unix sockets, signals
-_SCOPES_ABI = 6
-_NETWORK_ABI = 4
+SCOPES_ABI = 6
+NETWORK_ABI = 4
 BIND_TCP, CONNECT_TCP = 1, 2
 
 
-class Right(IntFlag):
-    """The rights to a path and all beneath it."""
-
-    EXECUTE = 1 << 0
-    WRITE_FILE = 1 << 1
-    READ_FILE = 1 << 2
-    READ_DIR = 1 << 3
-    REMOVE_DIR = 1 << 4
-    REMOVE_FILE = 1 << 5
-    MAKE_CHAR = 1 << 6
-    MAKE_DIR = 1 << 7
-    MAKE_REG = 1 << 8
-    MAKE_SOCK = 1 << 9
-    MAKE_FIFO = 1 << 10
-    MAKE_BLOCK = 1 << 11
-    MAKE_SYM = 1 << 12
-    REFER = 1 << 13
-    TRUNCATE = 1 << 14
-    IOCTL_DEV = 1 << 15
-
-
+# The rights to a path and all beneath it, in the order of the kernel's bits.
+Right = IntFlag(
+    "Right",
+    "EXECUTE WRITE_FILE READ_FILE READ_DIR REMOVE_DIR REMOVE_FILE MAKE_CHAR MAKE_DIR MAKE_REG "
+    "MAKE_SOCK MAKE_FIFO MAKE_BLOCK MAKE_SYM REFER TRUNCATE IOCTL_DEV",
+)
 _ALL = Right(0xFFFF)
 _OF_FILES = Right.EXECUTE | Right.WRITE_FILE | Right.READ_FILE | Right.TRUNCATE | Right.IOCTL_DEV
 READ = Right.READ_FILE | Right.READ_DIR
@@ -64,13 +48,7 @@ class Grant:
 def abi() -> int:
     """Return the version of the kernel's Landlock ABI; 0 where there is none, or it was disabled at boot."""
     try:
-        return kernel.syscall(
-            _CREATE_RULESET,
-            "landlock",
-            None,
-            ctypes.c_size_t(0),
-            ctypes.c_uint(_CREATE_RULESET_VERSION),
-        )
+        return kernel.syscall(_CREATE_RULESET, "landlock", None, 0, _CREATE_RULESET_VERSION)
     except OSError:
         return 0
 
@@ -86,18 +64,12 @@ def handled_rights(version: int) -> Right:
 
 def _create(version: int, rights: Right, scoped: int, network: int = 0) -> int:
     values = [int(rights)]
-    if version >= _NETWORK_ABI:
+    if version >= NETWORK_ABI:
         values.append(network)
-    if version >= _SCOPES_ABI:
+    if version >= SCOPES_ABI:
         values.append(scoped)
     raw = struct.pack(f"{len(values)}Q", *values)
-    return kernel.syscall(
-        _CREATE_RULESET,
-        "landlock_create_ruleset",
-        ctypes.create_string_buffer(raw, len(raw)),
-        ctypes.c_size_t(len(raw)),
-        ctypes.c_uint(0),
-    )
+    return kernel.syscall(_CREATE_RULESET, "landlock_create_ruleset", raw, len(raw), 0)
 
 
 def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
@@ -119,14 +91,7 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
 
 
 def _add_rule(ruleset_fd: int, kind: int, rule: bytes, what: str) -> None:
-    kernel.syscall(
-        _ADD_RULE,
-        f"landlock_add_rule {what}",
-        ctypes.c_int(ruleset_fd),
-        ctypes.c_int(kind),
-        ctypes.create_string_buffer(rule, len(rule)),
-        ctypes.c_uint(0),
-    )
+    kernel.syscall(_ADD_RULE, f"landlock_add_rule {what}", ruleset_fd, kind, rule, 0)
 
 
 def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) -> int:
@@ -139,7 +104,7 @@ def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) ->
     fd = _create(version, handled, _SCOPES, network)
     for grant in grants:
         _add(fd, grant, handled)
-    for port in ports if has_ports(version) else ():
+    for port in ports if version >= NETWORK_ABI else ():
         rule = struct.pack("=QQ", CONNECT_TCP, port)
         _add_rule(fd, _RULE_NET_PORT, rule, f"port {port}")
     return fd
@@ -157,16 +122,4 @@ def inner_ruleset() -> int:
 
 def restrict(ruleset_fd: int) -> None:
     """Enter the domain of a ruleset, irrevocably; needs no_new_privs."""
-    kernel.syscall(
-        _RESTRICT_SELF, "landlock_restrict_self", ctypes.c_int(ruleset_fd), ctypes.c_uint(0)
-    )
-
-
-def has_ports(version: int) -> bool:
-    """Return whether this ABI confines TCP connections."""
-    return version >= _NETWORK_ABI
-
-
-def has_scopes(version: int) -> bool:
-    """Return whether this ABI confines signals and abstract sockets."""
-    return version >= _SCOPES_ABI
+    kernel.syscall(_RESTRICT_SELF, "landlock_restrict_self", ruleset_fd, 0)

@@ -1,7 +1,7 @@
 """A PID, mount and IPC namespace for a cell: it can see and signal no other process, and dies with its init.
 
-Root makes them directly, other users through a user namespace where that is permitted. `leave_mounts`
-and `furnish` are called in processes that were forked for this, and change only those.
+Root makes them directly, other users through a user namespace where that is permitted. `furnish` is called in
+processes that were forked for this, and changes only those.
 """
 
 import contextlib
@@ -12,8 +12,7 @@ import socket
 import stat
 import struct
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clew_worker.sandbox import kernel
@@ -39,13 +38,9 @@ def remain(uid: int, gid: int) -> None:
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
-def leave_mounts(*, netns: bool) -> None:
-    """Enter a copy of the mounts as they are now, and with `netns` an empty network."""
+def furnish(*, netns: bool = False) -> None:
+    """Enter a copy of the mounts with the /proc of this PID namespace, and with `netns` an empty network."""
     kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWNET if netns else 0))
-
-
-def furnish() -> None:
-    """Keep changes of mounts inside, and mount the /proc of this PID namespace."""
     kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
     kernel.mount("proc", "/proc", "proc", _QUIET)
 
@@ -63,36 +58,31 @@ def overlay(folder: str, upper: str, work: str, *, userns: bool) -> None:
             os.close(fd)
 
 
-@dataclass(frozen=True)
-class MountView:
-    """What a cell's mounts show; paths as they were given, links unresolved.
+def close_off(
+    keep: Sequence[str],
+    *,
+    own: Sequence[str] = (),
+    hide: Sequence[str] = (),
+    writable: Sequence[str] = (),
+) -> None:
+    """Show only a part of the file system, and make all but the `writable` paths read-only.
 
-    own: its workspace and private folders, always shown. keep: what else it may read.
-    hide: covered in any case. writable: the rest is read-only.
+    `own` are the cell's workspace and private folders, always shown; `keep` is what else it may read, and `hide` is
+    covered in any case. All that Landlock allows stays visible, so this hides what Landlock does not cover: sockets,
+    and the existence of files. Read-only mounts prevent changes of modes, owners and times. They need Linux 5.12;
+    without them Landlock still applies.
     """
-
-    own: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    hide: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
-
-
-def close_off(view: MountView) -> None:
-    """Show only the view's part of the file system, and make all but its `writable` paths read-only.
-
-    All that Landlock allows stays visible, so this hides what Landlock does not cover: sockets, and the existence
-    of files. Read-only mounts prevent changes of modes, owners and times. They need
-    Linux 5.12; without them Landlock still applies.
-    """
-    own = [os.path.realpath(path) for path in view.own]
-    keep = [*own, *(os.path.realpath(path) for path in view.keep)]
-    links = _links([*view.own, *view.keep])
-    for folder in _tops():
-        if not any(is_within(folder, path) for path in keep):
-            _shroud(folder, keep, links)
-    for path in sorted(os.path.realpath(path) for path in view.hide):
-        _cover(path, own, links)
-    there = [path for path in map(os.path.realpath, view.writable) if _there(path)]
+    links = _links([*own, *keep])
+    owned = [*map(os.path.realpath, own)]
+    kept = [*owned, *map(os.path.realpath, keep)]
+    with os.scandir("/") as entries:
+        tops = {entry.path for entry in entries if entry.is_dir(follow_symlinks=False)}
+    for folder in sorted(tops - _FURNITURE):
+        if not any(is_within(folder, path) for path in kept):
+            _shroud(folder, kept, links)
+    for path in sorted(map(os.path.realpath, hide)):
+        _cover(path, owned, links)
+    there = [path for path in map(os.path.realpath, writable) if _there(path)]
     for path in there:
         kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
     left_writable = _writable_mounts(there)
@@ -113,12 +103,6 @@ def _writable_mounts(paths: list[str]) -> list[str]:
         if b"ro" not in fields[5].split(b",") and any(is_within(point, path) for path in paths):
             found.append(point)
     return found
-
-
-def _tops() -> list[str]:
-    with os.scandir("/") as entries:
-        folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(set(folders) - _FURNITURE)
 
 
 def _links(paths: list[str]) -> dict[str, str]:
@@ -181,9 +165,8 @@ def possible(*, userns: bool, netns: bool) -> bool:
     """Return whether this user may create these namespaces with a /proc, as tried in a child."""
 
     def enter() -> None:
-        leave_mounts(netns=netns)
-        furnish()
-        close_off(MountView(keep=(*SYSTEM, *python_folders())))
+        furnish(netns=netns)
+        close_off((*SYSTEM, *python_folders()))
         if netns:
             raise_loopback()
 
@@ -201,7 +184,6 @@ def overlay_possible(*, userns: bool) -> bool:
             folder.mkdir()
 
         def enter() -> None:
-            leave_mounts(netns=False)
             furnish()
             overlay(str(lower), str(upper), str(work), userns=userns)
 

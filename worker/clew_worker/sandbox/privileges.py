@@ -1,7 +1,6 @@
 """What a process gives up irrevocably before it runs anything: privileges, limits, core dumps."""
 
 import contextlib
-import os
 import resource
 
 from clew_shared.wire.nursery import CellLimits
@@ -66,8 +65,3 @@ def _lower(what: int, value: int) -> None:
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
     resource.setrlimit(what, (value, value))
-
-
-def is_root() -> bool:
-    """Return whether this process acts as root."""
-    return os.geteuid() == 0

@@ -12,103 +12,56 @@ from dataclasses import dataclass
 
 from clew_worker.sandbox import kernel
 
-# The numbers of the system calls that cells are denied, for each supported machine.
-#
-# Numbers only; `seccomp` decides which cell is denied which call, and with which error.
+# The system calls that cells are denied, in groups that are refused together: their numbers on x86_64 and on aarch64.
+# Only numbers; `_rules` decides which cell is denied which call, and with which error.
 # Source: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
 
-# the same number on every machine: calls since Linux 5.1
-_PIDFD_GETFD, _PROCESS_MADVISE, _MEMFD_SECRET = 438, 440, 447
-_MARKING = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat
-_MOUNTS = (*range(428, 434), 442, 467)  # open_tree to fspick, mount_setattr, open_tree_attr
-_QUOTACTL_FD = 443
-IO_URING = (425, 426, 427)  # setup, enter, register
-CLONE3 = 435
+_AUDIT_ARCH = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+_CALLS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "socket": ((41,), (198,)),
+    "socketpair": ((53,), (199,)),
+    "ioctl": ((16,), (29,)),
+    "clone": ((56,), (220,)),
+    "unshare": ((272,), (97,)),
+    "execution": ((59, 322), (221, 281)),  # execve, execveat
+    "memory files": ((319,), (279,)),  # memfd_create
+    # chmod, fchmod, fchmodat; chown, fchown, lchown, fchownat
+    "marking": ((90, 91, 268, 92, 93, 94, 260), (52, 53, 54, 55)),
+    "times": ((132, 235, 261, 280), (88,)),  # utime, utimes, futimesat, utimensat
+    "attributes": ((188, 189, 190, 197, 198, 199), (5, 6, 7, 14, 15, 16)),  # set-, removexattr
+    "mounts": ((165, 166, 155, 308), (40, 39, 41, 268)),  # mount, umount2, pivot_root, setns
+    # modules are loaded and removed, kexec
+    "modules": ((175, 313, 176, 246, 320), (105, 273, 106, 104, 294)),
+    # settimeofday, clock_settime, reboot, set the host's names
+    "clocks": ((164, 227, 169, 170, 171), (170, 112, 142, 161, 162)),
+    "disks": ((167, 168, 163, 179), (224, 225, 89, 60)),  # swapon, swapoff, acct, quotactl
+    # syslog, vhangup, fanotify, open_by_handle; of x86_64 alone: iopl, ioperm
+    "logs": ((172, 173, 103, 153, 300, 304), (116, 58, 262, 265)),
+    # add_key, request_key, keyctl, bpf, perf, userfaultfd: large and unneeded
+    "kernel doors": ((248, 249, 250, 321, 298, 323), (217, 218, 219, 280, 241, 282)),
+    # ptrace and reading or changing another process's memory
+    "tracing": ((101, 310, 311), (117, 270, 271)),
+    "prying": ((312,), (272,)),  # comparing and taking descriptors of another process
+    # System V and POSIX queues, shared memory, semaphores
+    "ipc": ((*range(29, 32), *range(64, 72), 220, 240, 241), (*range(180, 198),)),
+    # prlimit64, sched_setaffinity, -param, -scheduler, -attr: of their first argument, 0 is the caller
+    "of a process": ((302, 203, 142, 144, 314), (261, 122, 118, 119, 274)),
+    # setpriority, ioprio_set: first argument: process, group or user; second: which, 0 the caller's
+    "priority": ((141,), (140,)),
+    "io priority": ((251,), (30,)),
+}
+_SINCE_5_1: dict[str, tuple[int, ...]] = {  # the same number on every machine
+    "prying": (438,),  # pidfd_getfd
+    "tracing": (440,),  # process_madvise
+    "memory files": (447,),  # memfd_secret
+    "marking": (452, 463, 466),  # fchmodat2, setxattrat, removexattrat
+    "mounts": (*range(428, 434), 442, 467),  # open_tree to fspick, mount_setattr, open_tree_attr
+    "disks": (443,),  # quotactl_fd
+    "io_uring": (425, 426, 427),  # setup, enter, register
+    "clone3": (435,),
+}
+_ADMINISTRATION = ("mounts", "modules", "clocks", "disks", "logs")
 
-
-@dataclass(frozen=True)
-class Calls:
-    """System calls of one machine, in groups that are refused together."""
-
-    audit_arch: int
-    socket: int
-    socketpair: int
-    ioctl: int
-    clone: int
-    unshare: int
-    execution: tuple[int, ...]  # execve, execveat
-    memory_files: tuple[int, ...]  # memfd_create, memfd_secret
-    marking: tuple[int, ...]  # chmod, chown, utime, setxattr, removexattr in all their forms
-    administration: tuple[int, ...]  # mounts, modules, kexec, clocks, names, swap, quotas, logs
-    kernel_doors: tuple[int, ...]  # keyrings, bpf, perf, userfaultfd: large and unneeded
-    tracing: tuple[int, ...]  # ptrace and reading or changing another process's memory
-    prying: tuple[int, ...]  # comparing and taking descriptors of another process
-    ipc: tuple[int, ...]  # System V and POSIX queues, shared memory, semaphores
-    of_a_process: tuple[int, ...]  # act on the process of their first argument; 0 is the caller
-    of_a_class: tuple[
-        int, ...
-    ]  # first argument: process, group or user; second: which; 0 the caller's
-
-
-_X86_64 = Calls(
-    audit_arch=0xC000_003E,
-    socket=41,
-    socketpair=53,
-    ioctl=16,
-    clone=56,
-    unshare=272,
-    execution=(59, 322),
-    memory_files=(319, _MEMFD_SECRET),
-    marking=(
-        *(90, 91, 268, 92, 93, 94, 260),  # chmod, fchmod, fchmodat; chown, fchown, lchown, fchownat
-        *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
-        *(188, 189, 190, 197, 198, 199, *_MARKING),  # set- and removexattr
-    ),
-    administration=(
-        *(165, 166, 155, 308, *_MOUNTS),  # mount, umount2, pivot_root, setns
-        *(175, 313, 176, 246, 320),  # init_module, finit_module, delete_module, kexec (2)
-        *(164, 227, 169, 170, 171),  # settimeofday, clock_settime, reboot, set the host's names
-        *(167, 168, 163, 179, _QUOTACTL_FD),  # swapon, swapoff, acct, quotactl
-        *(172, 173, 103, 153, 300, 304),  # iopl, ioperm, syslog, vhangup, fanotify, open_by_handle
-    ),
-    kernel_doors=(248, 249, 250, 321, 298, 323),  # add_key, request_key, keyctl, bpf, perf, uffd
-    tracing=(101, 310, 311, _PROCESS_MADVISE),
-    prying=(312, _PIDFD_GETFD),
-    ipc=(*range(29, 32), *range(64, 72), 220, 240, 241),
-    of_a_process=(
-        302,
-        203,
-        142,
-        144,
-        314,
-    ),  # prlimit64, sched_setaffinity, -param, -scheduler, -attr
-    of_a_class=(141, 251),  # setpriority, ioprio_set
-)
-_AARCH64 = Calls(
-    audit_arch=0xC000_00B7,
-    socket=198,
-    socketpair=199,
-    ioctl=29,
-    clone=220,
-    unshare=97,
-    execution=(221, 281),
-    memory_files=(279, _MEMFD_SECRET),
-    marking=(52, 53, 54, 55, 88, 5, 6, 7, 14, 15, 16, *_MARKING),
-    administration=(
-        *(40, 39, 41, 268, *_MOUNTS),
-        *(105, 273, 106, 104, 294),
-        *(170, 112, 142, 161, 162),
-        *(224, 225, 89, 60, _QUOTACTL_FD),
-        *(116, 58, 262, 265),
-    ),
-    kernel_doors=(217, 218, 219, 280, 241, 282),
-    tracing=(117, 270, 271, _PROCESS_MADVISE),
-    prying=(272, _PIDFD_GETFD),
-    ipc=(*range(180, 198),),
-    of_a_process=(261, 122, 118, 119, 274),
-    of_a_class=(140, 30),
-)
-MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW = 0x7FFF_0000
@@ -119,12 +72,11 @@ _X32_BIT = 0x4000_0000
 _NEW_NAMESPACES = 0x7E02_0080  # CLONE_NEWUSER and the other namespaces
 _NEW_TIME = 0x80  # for clone it is part of the signal's number
 _KIND_OF_SOCKET = 0xF
-_BY_USER = (2, 3)  # PRIO_USER, IOPRIO_WHO_USER: everything of the caller's user
+_PRIO_USER, _IOPRIO_WHO_USER = 2, 3  # everything of the caller's user
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal, as if a person did
 _NETLINK_ROUTE = 0  # the one that looking up an address needs
 
-_machine = MACHINES.get(kernel.MACHINE)
-available = _machine is not None
+available = kernel.MACHINE in _AUDIT_ARCH
 
 
 @dataclass(frozen=True)
@@ -198,36 +150,43 @@ def _socketpair() -> bytes:
     return masked + b"".join(tests) + _refuse(errno.EAFNOSUPPORT)
 
 
-def _rules(machine: Calls, walls: Walls) -> dict[int, bytes]:
+def _rules(machine: str, walls: Walls) -> dict[int, bytes]:
     """Return the steps that decide on each call that is not simply allowed, by its number."""
     eperm, enosys = _refuse(errno.EPERM), _refuse(errno.ENOSYS)
-    rules = dict.fromkeys((*machine.administration, *machine.prying), eperm)
-    rules |= dict.fromkeys((*machine.kernel_doors, *IO_URING, CLONE3), enosys)
-    rules[machine.socket] = _socket(walls.families)
-    rules[machine.clone] = _if_any_of(_NEW_NAMESPACES & ~_NEW_TIME)
-    rules[machine.unshare] = _if_any_of(_NEW_NAMESPACES)
-    rules[machine.ioctl] = _if_equal(1, _TIOCSTI, _TIOCLINUX)
+    rules: dict[int, bytes] = {}
+
+    def decide(steps: bytes, *groups: str) -> None:
+        for group in groups:
+            own = _CALLS[group][list(_AUDIT_ARCH).index(machine)] if group in _CALLS else ()
+            rules.update(dict.fromkeys((*own, *_SINCE_5_1.get(group, ())), steps))
+
+    decide(eperm, *_ADMINISTRATION, "prying")
+    decide(enosys, "kernel doors", "io_uring", "clone3")
+    decide(_socket(walls.families), "socket")
+    decide(_if_any_of(_NEW_NAMESPACES & ~_NEW_TIME), "clone")
+    decide(_if_any_of(_NEW_NAMESPACES), "unshare")
+    decide(_if_equal(1, _TIOCSTI, _TIOCLINUX), "ioctl")
     if socket.AF_UNIX not in walls.families:
-        rules[machine.socketpair] = _socketpair()
+        decide(_socketpair(), "socketpair")
     if walls.thinks:
-        rules |= dict.fromkeys(machine.tracing, eperm)
-        rules |= dict.fromkeys(machine.marking, _refuse(0) if walls.pretends else eperm)
-        rules |= dict.fromkeys(machine.memory_files, enosys)
+        decide(eperm, "tracing")
+        decide(_refuse(0) if walls.pretends else eperm, "marking", "times", "attributes")
+        decide(enosys, "memory files")
     if not walls.execs:
-        rules |= dict.fromkeys(machine.execution, enosys)
+        decide(enosys, "execution")
     if walls.sees_others:
-        rules |= dict.fromkeys(machine.ipc, enosys)
-        rules |= dict.fromkeys(machine.of_a_process, _unless_zero(0))
-        for call, user in zip(machine.of_a_class, _BY_USER, strict=True):
-            rules[call] = _if_equal(0, user) + _unless_zero(1)
+        decide(enosys, "ipc")
+        decide(_unless_zero(0), "of a process")
+        decide(_if_equal(0, _PRIO_USER) + _unless_zero(1), "priority")
+        decide(_if_equal(0, _IOPRIO_WHO_USER) + _unless_zero(1), "io priority")
     return rules
 
 
-def program(walls: Walls, machine: Calls) -> bytes:
+def program(walls: Walls, machine: str) -> bytes:
     """Write the filter: another machine's calls end the process, x32's are unknown."""
     steps = [
         _step(_LOAD, _OFFSET_ARCH),
-        _step(_JUMP_EQ, machine.audit_arch, 1, 0),
+        _step(_JUMP_EQ, _AUDIT_ARCH[machine], 1, 0),
         _step(_RETURN, _KILL),
         _step(_LOAD, _OFFSET_NR),
         _step(_JUMP_GE, _X32_BIT, 0, 1),
@@ -241,5 +200,5 @@ def program(walls: Walls, machine: Calls) -> bytes:
 
 def confine(walls: Walls) -> None:
     """Install the filter, irrevocably; needs no_new_privs. No effect on an unsupported machine."""
-    if _machine is not None:
-        kernel.seccomp_filter(program(walls, _machine))
+    if available:
+        kernel.seccomp_filter(program(walls, kernel.MACHINE))

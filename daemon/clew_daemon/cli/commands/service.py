@@ -15,7 +15,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.host import unit_file, units
-from clew_daemon.host.packages import pip
+from clew_daemon.host.own_process import pip
 from clew_daemon.host.unit_file import UNITS, ServiceUnit
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error
