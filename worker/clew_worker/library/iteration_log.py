@@ -30,8 +30,10 @@ MAX_RAW_OUTPUT_CHARS = 1000
 _LISTED_FAILURES = 5
 
 Outcome = Literal["success", "failure", "timeout", "error"]
-Relevance = Literal["high", "medium", "low"]
-Assessment = Literal["advancing", "stuck", "regressing", ""]
+Assessment = Annotated[
+    Literal["advancing", "stuck", "regressing", ""],
+    BeforeValidator(lambda said: "" if said is None else said),
+]
 
 
 def _named(*names: str, default: Any = ...) -> Any:
@@ -40,6 +42,9 @@ def _named(*names: str, default: Any = ...) -> Any:
 
 Text = Annotated[str, BeforeValidator(as_text)]
 """Free text; missing is "", a list of sentences is joined."""
+Output = Annotated[Text, AfterValidator(lambda text: text[:MAX_RAW_OUTPUT_CHARS])]
+Params = Annotated[dict[str, object], BeforeValidator(lambda given: given or {})]
+Moment = Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))]
 
 
 class _RecordPart(BaseModel):
@@ -69,19 +74,15 @@ class ToolCallRecord(_RecordPart):
     """
 
     tool: Annotated[str, Field(min_length=1)] = _named("tool", "name")
-    params: Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})] = _named(
-        "params", "args", default={}
-    )
-    raw_output: Annotated[Text, AfterValidator(lambda text: text[:MAX_RAW_OUTPUT_CHARS])] = _named(
-        "raw_output", "result", default=""
-    )
+    params: Params = _named("params", "args", default={})
+    raw_output: Output = _named("raw_output", "result", default="")
     outcome: Outcome = "success"
     execution_time: NonNegativeFloat = 0.0
     cost: Cost = Field(default_factory=Cost)
     tool_selection_rationale: Text = ""
     insights: Text = ""
     learning: Text = ""
-    relevance: Relevance = "medium"
+    relevance: Literal["high", "medium", "low"] = "medium"
     next_suggested_actions: Text = ""
 
     @model_validator(mode="after")
@@ -100,15 +101,11 @@ class IterationRecord(_RecordPart):
     """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
 
     iteration: NonNegativeInt
-    timestamp: Annotated[
-        datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))
-    ] = Field(default_factory=lambda: datetime.now(UTC))
+    timestamp: Moment = Field(default_factory=lambda: datetime.now(UTC))
     mode: Literal["fast", "deep"] = "fast"
     tool_calls: list[ToolCallRecord] = Field(default_factory=list)
     synthesis: Text = ""
-    progress_assessment: Annotated[
-        Assessment, BeforeValidator(lambda said: "" if said is None else said)
-    ] = ""
+    progress_assessment: Assessment = ""
     user_feedback: Text = ""
 
 
@@ -149,10 +146,8 @@ class IterationLog:
         try:
             entry = IterationRecord.model_validate(record)
         except ValidationError as error:
-            faults = [
-                f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
-                for fault in error.errors()
-            ]
+            places = (".".join(map(str, fault["loc"])) or "record" for fault in error.errors())
+            faults = [f"{at}: {one['msg']}" for at, one in zip(places, error.errors(), strict=True)]
             raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
         self.records.append(entry)
         if entry.progress_assessment not in {"stuck", "regressing"}:
@@ -178,11 +173,8 @@ class IterationLog:
     def cost(self) -> dict[str, float]:
         """Return the totals of all calls: `tokens`, `time` in seconds, and the number of `calls`."""
         calls = [call for record in self.records for call in record.tool_calls]
-        return {
-            "tokens": sum(call.cost.tokens for call in calls),
-            "time": sum(call.cost.time for call in calls),
-            "calls": len(calls),
-        }
+        tokens, time = sum(c.cost.tokens for c in calls), sum(c.cost.time for c in calls)
+        return {"tokens": tokens, "time": time, "calls": len(calls)}
 
 
 def _recovery_prompt(stuck: list[IterationRecord]) -> str:

@@ -23,8 +23,7 @@ def make_ready(core: Core, text: str, at: float) -> None:
     if GoalStatus(state.goal.status).ended:
         _reopen(core, at)
     if not state.goal.tasks:
-        subtask = PlannedSubtask(description=text)
-        task = PlannedTask(description=text, subtasks=(subtask,))
+        task = PlannedTask(description=text, subtasks=(PlannedSubtask(description=text),))
         core.emit(ev.Planned(at=at, tasks=(task,)))
         core.begin(0, 0, at)
     unplanned = [one.description for one in subtasks_of(state.goal)] in ([], [text])
@@ -39,15 +38,13 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     """Record manual changes and their consequences."""
     state = core.state
     current, goal = state.subtask, state.goal
-    another_way = (
-        bool(edit.new)
-        or bool(current and StepStatus(current.status).open)
-        or any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
-    )
-    replan = bool(state.replan_required) and another_way
+    begun = any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
+    another_way = edit.new or begun or (current and StepStatus(current.status).open)
+    replan = bool(state.replan_required and another_way)
     if replan:  # the replacements of a blocked subtask inherit its counts and blocks
-        for task, subtask in ((t, s) for t in goal.tasks for s in t.subtasks):
-            if any(subtask is one for one in edit.new):
+        new = {id(subtask) for subtask in edit.new}
+        for task in goal.tasks:
+            for subtask in (one for one in task.subtasks if id(one) in new):
                 subtask.inherits = task.replanned = True
         goal.replanned = goal.replanned or state.replan_required == "goal"
     record_tree(core, at, replan=replan, gone=edit.gone if replan else ())

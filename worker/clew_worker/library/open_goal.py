@@ -94,26 +94,18 @@ class WorkState:
     """
 
     goal: Goal
-    """The tree of work."""
     current_task_idx: int
-    current_subtask_idx: int
-    """The index of the current subtask in its task."""
-    last_probe_state: dict[str, bool]
-    """Facts about the workspace, by name."""
-    loop_counts: dict[str, int]
-    """Attempts by signature, in the current subtask."""
+    current_subtask_idx: int  # in its task
+    last_probe_state: dict[str, bool]  # facts about the workspace, by name
+    loop_counts: dict[str, int]  # attempts by signature, in the current subtask
     blocked_actions: Signatures
     task: Task | None
     subtask: Subtask | None
     goal_id: str
-    restarts: int
-    """How often the goal was reopened."""
-    epoch: int
-    """The number of this opening, from 1."""
-    iteration: int
-    """The number of reported turns."""
-    seq: int
-    """The number of the last recorded event."""
+    restarts: int  # how often the goal was reopened
+    epoch: int  # the number of this opening, from 1
+    iteration: int  # the number of reported turns
+    seq: int  # that of the last recorded event
 
     def __init__(self, state: State) -> None:
         self.note(state)
@@ -129,9 +121,8 @@ class WorkState:
         elif name == "loop_counts":
             self._state.scope.loop_counts = dict(value)
         else:
-            object.__setattr__(
-                self, name, Signatures(value) if name == "blocked_actions" else value
-            )
+            shown = Signatures(value) if name == "blocked_actions" else value
+            object.__setattr__(self, name, shown)
 
     @property
     def replan_required(self) -> str | None:
@@ -180,16 +171,12 @@ def subtasks_of(goal: Goal) -> list[Subtask]:
 def _check_parts(goal: Goal) -> None:
     for task in goal.tasks:
         if not isinstance(task, Task):
-            raise TypeError(
-                f"goal.tasks holds {task!r:.80}, which is not a Task: "
-                "append Task('Write it', [Subtask('Write add()')])"
-            )
+            example = "append Task('Write it', [Subtask('Write add()')])"
+            raise TypeError(f"goal.tasks holds {task!r:.80}, which is not a Task: {example}")
         for subtask in task.subtasks:
             if not isinstance(subtask, Subtask):
-                raise TypeError(
-                    f"the task {task.description!r} holds {subtask!r:.80}, which is not a Subtask: "
-                    "append Subtask('Write add()')"
-                )
+                wrong = f"the task {task.description!r} holds {subtask!r:.80}"
+                raise TypeError(f"{wrong}, which is not a Subtask: append Subtask('Write add()')")
 
 
 def _check_statuses(goal: Goal) -> None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from clew_shared.files.durable import sync
 from clew_shared.playbook import bullet as shared
 from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized, render
@@ -143,19 +144,16 @@ class Playbook(LearnedPlaybook):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the playbook as JSON, atomically; missing folders are created."""
-        target = Path(path)
+        target, text = Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self.to_dict(), file, ensure_ascii=False, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
+                file.write(f"{text}\n")
+            sync(Path(partial))
             Path(partial).replace(target)
-        except BaseException:
+        finally:
             Path(partial).unlink(missing_ok=True)
-            raise
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
