@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Load a public name of the library and keep it."""
-    if name.startswith("_") or name not in __dir__():
+    if (
+        not name[:1].isupper() or name not in __dir__()
+    ):  # the rest are modules: not worth its import
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(import_module("clew_worker.library"), name)
     return found

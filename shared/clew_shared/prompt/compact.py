@@ -196,15 +196,11 @@ def _over(state: State) -> list[Line]:
 
 def _tried(state: State, shown: set[int]) -> list[Line]:
     """Return the actions whose last attempt in this subtask failed, except those shown as recent."""
-    last = [
-        (max(worlds.values(), key=lambda tally: tally.seq), signature)
-        for signature, worlds in state.scope.tallies.items()
-    ]
-    failed = [
-        f"FAILED BEFORE: {one_line(signature)}{_output(tally.head)}"
-        for tally, signature in sorted(last, key=lambda one: one[0].seq)
-        if tally.result in ("failure", "error", "timeout") and tally.seq not in shown
-    ]
+    scope, failed = state.scope.tallies, []
+    last = {s: max(worlds.values(), key=lambda tally: tally.seq) for s, worlds in scope.items()}
+    for signature, tally in sorted(last.items(), key=lambda one: one[1].seq):
+        if tally.result in ("failure", "error", "timeout") and tally.seq not in shown:
+            failed.append(f"FAILED BEFORE: {one_line(signature)}{_output(tally.head)}")
     return [Line(both_ends(text, TRIED_CHARS), Keep.TRIED) for text in failed[-TRIED_SHOWN:]]
 
 

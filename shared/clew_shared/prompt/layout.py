@@ -110,9 +110,8 @@ def lay_out(view: PromptView) -> PromptLayout:
     """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""
     fixed = _fixed(view)
     taken = _size(view, fixed)
-    lines_room = int(
-        max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0) * conversation.FOLDED_SHARE
-    )
+    room = max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0)
+    lines_room = int(room * conversation.FOLDED_SHARE)
     budget = view.max_tokens * view.chars_each_token * (1 - MARGIN_SHARE)
     free = int(budget - taken - len(state_block(view)) - lines_room)
     folded = conversation.entries_to_fold(view, max(free, ROOM_MIN_CHARS) >> view.tightness)
@@ -323,11 +322,8 @@ def plan_lines(view: PromptView) -> list[str]:
     """Return a line for each open subtask of the current task, and for the tasks after it."""
     state = view.state
     now = state.subtask
-    lines = [
-        f"- {subtask.description}" + (" (now)" if subtask is now else "")
-        for subtask in state.task.subtasks
-        if subtask is now or subtask.open
-    ]
+    shown = [one for one in state.task.subtasks if one is now or one.open]
+    lines = [f"- {one.description}" + (" (now)" if one is now else "") for one in shown]
     following = state.goal.tasks[state.current_task_idx + 1 :]
     later = [t.description for t in following if t.status in ("pending", "in_progress", "blocked")]
     lines += [f"- later: {name}" for name in later[:LATER_SHOWN]]
@@ -377,9 +373,8 @@ def _replan(state: HelloState) -> str:
             lines.append(f"{n}. {_short(f'{one.description} ({begun})', DESCRIPTION_CHARS)}")
         more = len(untried) - UNTRIED_SHOWN
         lines += [f"and {more} more"] if more > 0 else []
-        lines.append(
-            "If your plan does one of them in another way, put its number in covers: it is replaced."
-        )
+        another = "If your plan does one of them in another way, put its number in covers"
+        lines.append(f"{another}: it is replaced.")
     return "\n".join(lines)
 
 

@@ -34,21 +34,19 @@ ANSWER_BYTES_MAX, ERROR_BYTES_MAX = 8 << 20, 64 << 10
 TEXT_CHARS_MAX, CALLS_MAX = 200_000, 20
 _OPTIONAL = ("temperature", "max_tokens")
 _ERROR_CHARS = 500
+# What servers say of it, each in one line.
 _OVERFLOW = re.compile(
-    r"context.{0,20}(length|size|window)|maximum context|too many tokens|prompt is too long"
-    r"|exceeds? the (available )?context|input is too long|reduce the length",
-    re.IGNORECASE,
+    r"(?i)context.{0,20}(length|size|window)|maximum context|too many tokens|prompt is too long"
+    r"|exceeds? the (available )?context|input is too long|reduce the length"
 )
 _MODEL_UNKNOWN = re.compile(
-    r"model.{0,80}(not found|does not exist|not exist|invalid|unknown|no such)"
-    r"|(invalid|unknown|no such|not a valid).{0,20}model|try pulling it",
-    re.IGNORECASE | re.DOTALL,
+    r"(?i)model.{0,80}(not found|does not exist|not exist|invalid|unknown|no such)"
+    r"|(invalid|unknown|no such|not a valid).{0,20}model|try pulling it"
 )
 _UNSUPPORTED = re.compile(
-    r"(does|do) not support (tools|function)|tools? param requires|unsupported.{0,20}tool",
-    re.IGNORECASE,
+    r"(?i)(does|do) not support (tools|function)|tools? param requires|unsupported.{0,20}tool"
 )
-_QUOTA = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+_QUOTA = re.compile(r"(?i)insufficient_quota|billing|credit balance")
 _REFUSALS = (400, 404, 413, 415, 422)
 
 Slot = Callable[[], AbstractAsyncContextManager[None]]
@@ -216,7 +214,7 @@ class LlmClient:
             if response.status_code < 300:
                 return await _bounded(response.aiter_bytes(), ANSWER_BYTES_MAX)
             text = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
-            raise status_fault(response.status_code, response.headers, text, self._agent)
+            raise status_fault(response, text, self._agent)
 
 
 async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
@@ -302,11 +300,9 @@ def _unreachable(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def status_fault(
-    status: int, headers: Mapping[str, str], body: bytes, agent: AgentOptions
-) -> LlmError:
+def status_fault(response: httpx2.Response, body: bytes, agent: AgentOptions) -> LlmError:
     """Return the fault that an error status stands for, with the server's own message from the `body`."""
-    message = _server_message(body)
+    status, message = response.status_code, _server_message(body)
     reason = f"{agent.base_url} answered {status}: {message}"
     if status in _REFUSALS and _OVERFLOW.search(message):
         return Overflow(reason)
@@ -314,7 +310,7 @@ def status_fault(
         return Misconfigured(f"{reason}. {advice}")
     if status in _REFUSALS or _UNSUPPORTED.search(message):
         return Unsupported(reason)
-    return Temporary(reason, _retry_after_s(headers))
+    return Temporary(reason, _retry_after_s(response.headers))
 
 
 def _advice(status: int, message: str, model: str) -> str:

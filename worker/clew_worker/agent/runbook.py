@@ -46,10 +46,8 @@ class Runbook:
         """Do the remaining steps of a subtask; False when the goal is over for this agent."""
         steps, transcript = subtask.steps, hello.state.transcript
         if not steps:
-            hint = (
-                "give it one in the goal file, or use an llm agent (`agent:` in the front matter)"
-            )
-            why = f'the subtask "{subtask.description}" has no runnable block; {hint}'
+            why = f'the subtask "{subtask.description}" has no runnable block; give it one '
+            why += "in the goal file, or use an llm agent (`agent:` in the front matter)"
             raise CannotContinue("configuration", why)
         total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
         records = []
@@ -99,11 +97,8 @@ def position(
     more, or a later one, was changed by a person since (`clew edit`).
     """
     names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
-    acted = [
-        (call.signature or signature(call.name, dict(call.args)), call.result == "success")
-        for call in transcript
-        if isinstance(call, Call)
-    ]
+    calls = [call for call in transcript if isinstance(call, Call)]
+    acted = [(c.signature or signature(c.name, dict(c.args)), c.result == "success") for c in calls]
     unknown = max(total - len(acted), 0)
     for start in range(min(unknown, len(steps)), -1, -1):
         reached = _walk(names, acted, start, all_known=not unknown)

@@ -59,6 +59,8 @@ _TASKS = {"type": "array", "items": _TASK, "minItems": 1, "description": "In ord
 _RUNNING = {"type": "integer", "minimum": 1, "description": "The number of the running call."}
 _SECONDS = {"type": "number", "minimum": 0, "description": "How many seconds to wait."}
 _WHY = text_schema("What you are waiting for.")
+_SUMMARY = text_schema("What was done or why not, in one or two sentences.")
+_TESTS = text_schema("Only when asked for: why the goal needs changed tests.")
 _SUCCESS = {"type": "boolean", "description": "Whether the subtask is done."}
 
 OFFERED: tuple[Tool, ...] = (
@@ -73,11 +75,7 @@ OFFERED: tuple[Tool, ...] = (
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
         "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
         schema(
-            "summary",
-            "tests_changed",
-            success=_SUCCESS,
-            summary=text_schema("What was done or why not, in one or two sentences."),
-            tests_changed=text_schema("Only when asked for: why the goal needs changed tests."),
+            "summary", "tests_changed", success=_SUCCESS, summary=_SUMMARY, tests_changed=_TESTS
         ),
     ),
     Tool(
@@ -200,9 +198,8 @@ def next_prompt(hello: HelloAnswer, *, acted: bool, news: Sequence[str] = ()) ->
     """Return the prompt of the next turn of a conversation; `news` is feedback that it has not had."""
     why = "Your turn has ended, but the goal is not completed."
     if not acted:
-        why = (
-            "You ended your turn without a call of clew's tools, so nothing was done. Call one now."
-        )
+        why = "You ended your turn without a call of clew's tools, so nothing was done."
+        why += " Call one now."
     return _paragraphs(why, _done_when(hello), feedback_text(news), _now(hello.state))
 
 
@@ -225,11 +222,9 @@ def _now(state: HelloState) -> str:
     if not state.subtask.open:
         return "All subtasks are done. Call clew_done to have the goal checked."
     failure, is_new = state.subtask.last_failure, not (state.planned or state.acted)
-    return joined(
-        f"Current subtask: {state.subtask.description}",
-        f"It failed once: {failure}. Find another way." if failure else "",
-        "If the goal is large, split it first: call clew_plan." if is_new else "",
-    )
+    failed = f"It failed once: {failure}. Find another way." if failure else ""
+    split = "If the goal is large, split it first: call clew_plan." if is_new else ""
+    return joined(f"Current subtask: {state.subtask.description}", failed, split)
 
 
 def _done_when(hello: HelloAnswer) -> str:
