@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from clew_daemon.herald import channels, notices, situation
+from clew_daemon.herald import channels, situation
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.channels import Messages
 from clew_daemon.herald.metrics import Counting, MetricsServer
@@ -62,11 +62,11 @@ def spans_of(events):
 def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     state = state_of(ACCEPTED)
     ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
-    body = notices.of_end(state, ended).body
+    body = situation.of_end(state, ended).body
     assert "But checks lint, Unit passed before any work: they prove nothing." in body
-    assert "No check has verified this." in notices.of_end(state, ENDED).body
-    assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
-    assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
+    assert "No check has verified this." in situation.of_end(state, ENDED).body
+    assert situation.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
+    assert situation.of_end(state, ev.GoalEnded(status="cancelled")) is None
 
 
 class Recorded:
@@ -148,11 +148,11 @@ async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told
     recorded.look()
     await recorded.add(QUESTION)
     later = datetime.now().astimezone().replace(year=2999)
-    monkeypatch.setattr(channels.notices, "quiet_until", lambda *_: later)
+    monkeypatch.setattr(channels, "quiet_until", lambda *_: later)
     assert recorded.look() == []
     await recorded.add(ev.GoalRequeued(by="feedback"), ENDED)
     assert recorded.look() == []
-    monkeypatch.setattr(channels.notices, "quiet_until", lambda *_: None)
+    monkeypatch.setattr(channels, "quiet_until", lambda *_: None)
     assert recorded.look() == ["completed"]
 
 

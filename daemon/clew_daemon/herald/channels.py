@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from datetime import datetime
+from datetime import datetime, timedelta
+from datetime import time as clock_time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.herald import notices
 from clew_daemon.herald.book import (
     Book,
     ChannelRecord,
@@ -20,9 +20,8 @@ from clew_daemon.herald.book import (
     continues,
     opened,
 )
-from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.senders import Sender, UndeliveredError
-from clew_daemon.herald.situation import DAEMON, Situation
+from clew_daemon.herald.situation import DAEMON, Notice, Situation, of_end
 from clew_daemon.record.store import load_state
 from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import NotifySettings
@@ -114,7 +113,7 @@ class Messages(Channel):
         self._notify, self._situation = notify, situation
 
     def _deliver(self, reader: Reader | None) -> float:
-        until = notices.quiet_until(datetime.now().astimezone(), self._notify.quiet)
+        until = quiet_until(datetime.now().astimezone(), self._notify.quiet)
         if until is not None:
             return min(LOOK_S, until.timestamp() - time.time())
         after = None if self.record.cursor is None else Cursor.parse(self.record.cursor)
@@ -132,7 +131,7 @@ class Messages(Channel):
                 ended = decode(row.body) if row.kind == "goal_ended" else None
                 if not isinstance(ended, ev.GoalEnded):
                     continue
-                found = notices.of_end(load_state(reader, row.goal), ended)
+                found = of_end(load_state(reader, row.goal), ended)
                 if found and found.kind in self._notify.on:
                     self._send(found)
                     self._move(Cursor(row.seq, row.hash), delivered=True)
@@ -206,3 +205,19 @@ class Traces(Channel):
         if trace.is_closed:
             del self._traces[row.goal]
         return found
+
+
+def quiet_until(now: datetime, quiet: str) -> datetime | None:
+    """Return when the quiet hours that `now` falls in end, None outside of them.
+
+    `quiet` is "HH:MM-HH:MM" in local time, which may go over midnight, or "" for none.
+    """
+    if not quiet:
+        return None
+    begin, end = (clock_time.fromisoformat(part) for part in quiet.split("-"))
+    clock = now.time()
+    within = begin <= clock < end if begin < end else clock >= begin or clock < end
+    if not within:
+        return None
+    day = now.date() + timedelta(days=1 if clock >= end else 0)
+    return datetime.combine(day, end, tzinfo=now.tzinfo)

@@ -66,8 +66,8 @@ def metrics(instance: Instance) -> None:
 
 
 def _test_channels(instance: Instance, settings: Settings) -> None:
-    from clew_daemon.herald.notices import Notice
     from clew_daemon.herald.senders import UndeliveredError, senders
+    from clew_daemon.herald.situation import Notice
 
     found = senders(settings.notify, instance.env, instance.config.parent)
     failed = not found

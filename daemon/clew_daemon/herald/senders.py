@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.herald.notices import Notice
+from clew_daemon.herald.situation import Notice
 from clew_shared.config.tables import NotifySettings
 from clew_shared.text.hidden import HIDDEN
 

@@ -40,14 +40,8 @@ HOW_TO_CHECK = (
 )
 
 
-def progress_bar(progress: float) -> str:
-    """Return a bar of `BAR_CHARS` characters in brackets."""
-    full = round(progress * BAR_CHARS)
-    return f"[{'#' * full}{'.' * (BAR_CHARS - full)}]"
-
-
 def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -> list[Line]:
-    """Return a goal in full: head, facts, costs, tree, blocks, checks, and its open question.
+    """Return a goal in full: head, facts, costs, tree, refused actions by their signatures, checks, its open question.
 
     `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
     """
@@ -60,7 +54,8 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
         *_cost_lines(detail),
         *_snapshot_lines(detail["snapshots"]),
         *_tree_lines(detail),
-        *_block_lines(detail),
+        *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
+        *([(f"{INDENT}{clean(one)}", "magenta")] for one in detail["blocked_actions"]),
         *_check_lines(detail),
         *_suggested_check_lines(detail),
         *closing_lines(detail),
@@ -70,6 +65,7 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
 def head_lines(detail: GoalView, at: float) -> list[Line]:
     """Return what the goal is, its status and progress, and what it does now."""
     progress, attempt = detail["progress"], detail.get("attempt", 1)
+    bar = ("#" * round(progress * BAR_CHARS)).ljust(BAR_CHARS, ".")
     facts = [f"{key} {detail[key]}" for key in ("epoch", "pid") if detail.get(key)]
     limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
     facts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
@@ -79,7 +75,7 @@ def head_lines(detail: GoalView, at: float) -> list[Line]:
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
         [
-            (f"{progress_bar(progress)} {percent(progress):>4}  ", "cyan"),
+            (f"[{bar}] {percent(progress):>4}  ", "cyan"),
             (clean(standing(detail)), status_style(detail)),
             (f"  {', '.join(facts)}" if facts else "", "dim"),
         ],
@@ -120,12 +116,10 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     if detail.get("attempt", 1) == 1 or not begun:
         return []
     last = begun[-1]
-    ended = f"attempt {last['attempt'] - 1} ended: "
-    lines = paragraph(ended, ending(last["reason"]), "bold yellow")
-    facts = [
-        clean(text) for text in (last["rung"], *ground_facts(last["restored"], "", ())) if text
-    ]
-    lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
+    number, facts = last["attempt"], [last["rung"], *ground_facts(last["restored"], "", ())]
+    lines = paragraph(f"attempt {number - 1} ended: ", ending(last["reason"]), "bold yellow")
+    if shown := ", ".join(clean(fact) for fact in facts if fact):
+        lines.append([(f"{INDENT}attempt {number}: {shown}", "dim")])
     for fact in ground_facts(0, last["kept"], last["left"]):
         lines += paragraph(INDENT, fact)
     return lines
@@ -149,14 +143,12 @@ def _used(cost: Mapping[str, Any]) -> str:
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
     """Return how many files have changed, why there is no snapshot, and whether an undo is under way or done."""
-    lines: list[Line] = []
-    if text := changed_text(known):
-        lines.append([("changed: ", "bold"), (text, "")])
-    if known.get("missing"):
-        lines += paragraph("no snapshot: ", known["missing"], "bold yellow")
-    if known.get("undo"):
-        lines.append([("undo: ", "bold"), (known["undo"], "")])
-    return lines
+    changed, undo = changed_text(known), known.get("undo")
+    return [
+        *([[("changed: ", "bold"), (changed, "")]] if changed else []),
+        *(paragraph("no snapshot: ", known["missing"], "bold yellow") if known["missing"] else []),
+        *([[("undo: ", "bold"), (undo, "")]] if undo else []),
+    ]
 
 
 def changed_text(known: Mapping[str, Any]) -> str:
@@ -183,17 +175,15 @@ def _tree_lines(detail: GoalView) -> list[Line]:
             lines.append([(INDENT, ""), _mark(subtask, detail), number, name])
             lines += _failure_lines(subtask, said)
             if (t, s) == here and detail["status"] == "in_progress":
-                lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]
+                for flight in detail["in_flight"]:
+                    shown = f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
+                    lines.append([("          ", ""), (shown, "cyan")])
     return lines
 
 
 def _mark(step: Mapping[str, Any], detail: GoalView) -> Span:
     status = step_status(step["status"], detail["status"])
     return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
-
-
-def _flight(flight: Mapping[str, Any]) -> str:
-    return f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
 
 
 def shown_action(action: Mapping[str, Any]) -> str:
@@ -213,13 +203,6 @@ def _failure_lines(subtask: Mapping[str, Any], said: Iterable[str | None]) -> li
     return paragraph(f"{failed}: ", failure, "red")
 
 
-def _block_lines(detail: GoalView) -> list[Line]:
-    """Return the refused actions, by the signatures that `clew unblock` takes."""
-    blocked = detail["blocked_actions"]
-    head: list[Line] = [[("refused actions:", "bold magenta")]] if blocked else []
-    return [*head, *([(f"{INDENT}{clean(name)}", "magenta")] for name in blocked)]
-
-
 def _check_lines(detail: GoalView) -> list[Line]:
     lines: list[Line] = []
     before, checks = detail.get("passed_before") or [], detail.get("checks") or {}
@@ -237,13 +220,15 @@ def _check_lines(detail: GoalView) -> list[Line]:
 
 def _suggested_check_lines(detail: GoalView) -> list[Line]:
     """Return the checks that the agent suggests, as front matter to copy, each with its result."""
-    found = detail.get("suggested_checks") or []
+    found = detail.get("suggested_checks")
+    if not found:
+        return []
     how = " (to require them, copy them into the front matter):"
     lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
     for one in found:
         text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
         lines.append([(f"{INDENT}  {text}  ", ""), ("# ", "dim"), _verdict(one["passed"])])
-    return lines if found else []
+    return lines
 
 
 def _verdict(passed: bool | None) -> Span:

@@ -1,7 +1,7 @@
 """One instance of clew, from `--home` and the environment: its folders, ledger, config and running daemon.
 
-Commands that only read must answer at once, so they take the few keys that they need from the file itself
-(`config_keys`); `settings` is the whole, validated config for the others.
+Commands that only read must answer at once, so they take the few keys that they need from the file itself; `settings`
+is the whole, validated config for the others.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from clew_daemon.config import configfile
 from clew_daemon.control.requests import SettingsRequest
@@ -29,80 +29,21 @@ if TYPE_CHECKING:
     from clew_shared.ledger.lock import Holder
 
 
-# The few keys of the config file that every command needs, read from the file itself: validating it takes too long.
-#
-# The running daemon is found even if the file is broken: that is printed once as a warning, and the places of the last
-# daemon with this config are used.
-
 SQLITE = "sqlite:///"
-
-
-class ConfigKeys:
-    """Keys of the config `file`; the environment takes precedence. `usual` are the places that an empty file gives."""
-
-    def __init__(self, usual: Places, env: Mapping[str, str]) -> None:
-        self.file = usual.config
-        self.is_broken = False
-        self._usual = usual
-        self._env = env
-
-    def text(self, table: str, key: str) -> str | None:
-        """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
-        named = self._env.get(f"CLEW_{table}__{key}".upper())
-        if named:
-            return named
-        if self._tables is not None:
-            found = self._tables.get(table, {})
-            value = found.get(key) if isinstance(found, dict) else found
-            if value is None or (isinstance(value, str) and value and "\0" not in value):
-                return value
-            self.warn(f"{self.file}: `{table}.{key}` is {value!r}")
-        if table == "ledger":
-            return SQLITE + last if (last := self.last("ledger")) else None
-        return self.last("log" if table == "log" else key)
-
-    def last(self, key: str) -> str | None:
-        """Return where the last daemon with this config had a folder, its `ledger` or its `log`; None if unknown."""
-        return str(self._last[key]) if key in self._last else None
-
-    def warn(self, why: str) -> None:
-        """Print a warning about the file, once; the running daemon has its own settings."""
-        if not self.is_broken:
-            print_error(f"warning: the config file is broken and was ignored: {why}")
-        self.is_broken = True
-
-    @cached_property
-    def _tables(self) -> dict[str, Any] | None:
-        """The tables of the file, {} without a file, None for a file that cannot be read."""
-        try:
-            text = configfile.read(self.file)
-            if not text:
-                return {}
-            import tomllib
-
-            return tomllib.loads(text)
-        except (configfile.ConfigFileError, RecursionError) as error:
-            self.warn(str(error) or f"{self.file} is nested too deeply")
-        except ValueError as error:
-            self.warn(f"{self.file}: not valid TOML: {error}")
-        return None
-
-    @cached_property
-    def _last(self) -> Mapping[str, Path]:
-        from clew_daemon.host.folders import recorded
-
-        return recorded(self._usual)
-
-
 _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance: `home` is the absolute path of `--home`, or None; `env` is the environment."""
+    """One instance: `home` is the absolute path of `--home`, or None; `env` is the environment.
+
+    The running daemon is found even if the config file is broken: that is printed once as a warning, and the places of
+    the last daemon with this config are used.
+    """
 
     home: Path | None
     env: Mapping[str, str]
+    _faults: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, home: Path | None, env: Mapping[str, str]) -> Instance:
@@ -118,7 +59,7 @@ class Instance:
     @cached_property
     def config(self) -> Path:
         """The config file, which may be absent."""
-        return self._keys.file
+        return self._usual.config
 
     @cached_property
     def config_text(self) -> str | None:
@@ -131,37 +72,84 @@ class Instance:
     @cached_property
     def places(self) -> Places:
         """The folders, with `[paths]` applied; with a broken config those of the last daemon."""
-        found = {key: self._keys.text("paths", key) for key in _PATH_KEYS}
+        found = {key: self._key("paths", key) for key in _PATH_KEYS}
         try:
             return self._moved(found)
         except CliError as error:
             if not any(found.values()):
                 raise
-            self._keys.warn(error.message)
-            return self._moved({key: self._keys.last(key) for key in _PATH_KEYS})
+            self._warn(error.message)
+            return self._moved({key: self._last.get(key) for key in _PATH_KEYS})
 
     @cached_property
     def ledger(self) -> Path:
         """The ledger's file, which may be absent."""
-        url = self._keys.text("ledger", "url") or f"{SQLITE}<state>/ledger.db"
+        default = f"{SQLITE}<state>/ledger.db"
+        url = self._key("ledger", "url") or default
         if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
-            self._keys.warn(f"{self.config}: `ledger.url` is {url!r}")
-            url = SQLITE + (self._keys.last("ledger") or "<state>/ledger.db")
+            self._warn(f"{self.config}: `ledger.url` is {url!r}")
+            url = SQLITE + self._last["ledger"] if "ledger" in self._last else default
         return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
 
     @cached_property
     def log_file(self) -> Path:
         """The log's file, which may be absent."""
-        named = self._keys.text("log", "file")
+        named = self._key("log", "file")
         try:
             return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
-            self._keys.warn(f"{self.config}: `log.file` is {named!r}: {error}")
-            return Path(self._keys.last("log") or self.places.log_file)
+            self._warn(f"{self.config}: `log.file` is {named!r}: {error}")
+            return Path(self._last.get("log") or self.places.log_file)
+
+    # The few keys that every command needs are read from the file itself: validating it takes too long.
+
+    def _key(self, table: str, key: str) -> str | None:
+        """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
+        named = self.env.get(f"CLEW_{table}__{key}".upper())
+        if named:
+            return named
+        if self._tables is not None:
+            found = self._tables.get(table, {})
+            value = found.get(key) if isinstance(found, dict) else found
+            if value is None or (isinstance(value, str) and value and "\0" not in value):
+                return value
+            self._warn(f"{self.config}: `{table}.{key}` is {value!r}")
+        last = self._last.get(key if table == "paths" else table)
+        return SQLITE + last if last and table == "ledger" else last
+
+    def _warn(self, why: str) -> None:
+        """Print a warning about the file, once; the running daemon has its own settings."""
+        if not self._faults:
+            print_error(f"warning: the config file is broken and was ignored: {why}")
+        self._faults.append(why)
 
     @cached_property
-    def _keys(self) -> ConfigKeys:
-        return ConfigKeys(self._places(None), self.env)
+    def _tables(self) -> Mapping[str, object] | None:
+        """The tables of the file, {} without a file, None for a file that cannot be read."""
+        try:
+            text = configfile.read(self.config)
+            if not text:
+                return {}
+            import tomllib
+
+            return tomllib.loads(text)
+        except (configfile.ConfigFileError, RecursionError) as error:
+            self._warn(str(error) or f"{self.config} is nested too deeply")
+        except ValueError as error:
+            self._warn(f"{self.config}: not valid TOML: {error}")
+        return None
+
+    @cached_property
+    def _last(self) -> Mapping[str, str]:
+        """Where the last daemon with this config had its folders, its `ledger` and its `log`, as far as is known."""
+        from clew_daemon.host.folders import recorded
+
+        return {key: str(path) for key, path in recorded(self._usual).items()}
+
+    @cached_property
+    def _usual(self) -> Places:
+        """The places that an empty config gives."""
+        return self._places(None)
 
     def _places(self, settings: Settings | None) -> Places:
         from clew_shared.config.places import PlacesError, places
@@ -171,7 +159,7 @@ class Instance:
         except PlacesError as error:
             raise CliError(str(error)) from None
 
-    def _moved(self, paths: dict[str, str | None]) -> Places:
+    def _moved(self, paths: Mapping[str, str | None]) -> Places:
         return self._places(cast("Settings", SimpleNamespace(paths=SimpleNamespace(**paths))))
 
     @property
@@ -181,9 +169,10 @@ class Instance:
         A holder in another container names a path of that container, so our own run folder comes first.
         """
         own, found = self.places.socket, self.holder
-        if found is None or found.socket is None or (not found.is_here and own.exists()):
-            return Address(own, found, self.home, self.env)
-        return Address(found.socket, found, self.home, self.env)
+        named = found.socket if found else None
+        if found and named and not (own.exists() and not found.is_here):
+            own = named
+        return Address(own, found, self.home, self.env)
 
     @property
     def holder(self) -> Holder | None:
@@ -229,7 +218,7 @@ class Instance:
         try:
             return self.settings_in_force
         except CliError as error:
-            self._keys.warn(error.message)
+            self._warn(error.message)
             return Settings()
 
     def report_of(self, goal: str) -> str:
@@ -240,5 +229,5 @@ class Instance:
     def refuse_broken(self) -> None:
         """Raise CliError if a broken config leaves open which ledger is meant; for commands that replace files."""
         _ = self.ledger
-        if self._keys.is_broken:
+        if self._faults:
             raise CliError("this needs a config file that can be read: fix it first")

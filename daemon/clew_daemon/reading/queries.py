@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.client import ask
@@ -127,29 +127,22 @@ def _matching(name: str, reader: Reader) -> str:
     from clew_daemon.record.store import load_listed
 
     names, known = reader.names(), cache(lambda: load_listed(reader))
-    found = (
-        meant(name, names, lambda one: known()[one].ended, lambda one: known()[one].removed)
-        if name
-        else []
-    )
+    ended, removed = (lambda one: known()[one].ended), (lambda one: known()[one].removed)
+    found = meant(name, names, ended, removed) if name else []
     if len(found) == 1:
         return found[0]
     if found:
         raise CliError(ambiguous(name, [known()[goal] for goal in found], time.time()))
     if not names:
         raise CliError(NO_GOALS)
-    listed = {goal: state.spec.name for goal, state in known().items() if not state.removed}
-    raise CliError(f"no goal {name!r}{_others(_ids_and_names(listed))}")
+    ids = _ids_and_names({g: one.spec.name for g, one in known().items() if not one.removed})
+    more = f", and {len(ids) - CANDIDATES_SHOWN} more" if len(ids) > CANDIDATES_SHOWN else ""
+    others = f"; goals: {', '.join(ids[:CANDIDATES_SHOWN])}{more}" if ids else ""
+    raise CliError(f"no goal {name!r}{others}")
 
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
-
-
-def _others(ids: list[str]) -> str:
-    more = len(ids) - CANDIDATES_SHOWN
-    shown = ", ".join(ids[:CANDIDATES_SHOWN]) + (f", and {more} more" if more > 0 else "")
-    return f"; goals: {shown}" if ids else ""
 
 
 # -- goals in their states -------------------------------------------------------------------------
@@ -240,33 +233,35 @@ def _without_worker(state: State) -> State:
     return state
 
 
-_OWN_CHANGES: dict[tuple[Any, ...], dict[str, int]] = {}
-"""Counts of changes, for as long as no other snapshot was taken: a live view asks every second."""
-
-
 def _with_own_changes(instance: Instance, detail: dict[str, Any]) -> dict[str, Any]:
     """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
-    known = detail["snapshots"]
+    known, goal = detail["snapshots"], detail["id"]
     if not known["files_changed"]:
         return detail
-    key = (str(instance.places.snapshots), detail["id"], known["taken"], known["undo"])
-    if key not in _OWN_CHANGES:
-        _OWN_CHANGES.clear()
-        _OWN_CHANGES[key] = _own_changes(instance, detail["id"])
-    return {**detail, "snapshots": {**known, **_OWN_CHANGES[key]}}
-
-
-def _own_changes(instance: Instance, goal: str) -> dict[str, int]:
-    """Return how many files and lines a goal itself changed, by the keys of its view; {} where that cannot be found."""
     from clew_daemon.host.git import program
+
+    store, basis = instance.places.snapshots / goal, (known["taken"], known["undo"])
+    own = _own_changes(instance.ledger, goal, store, program(instance.env), basis)
+    return {**detail, "snapshots": {**known, **own}}
+
+
+@lru_cache(maxsize=1)
+def _own_changes(
+    ledger: Path, goal: str, folder: Path, git: str | None, _basis: object
+) -> Mapping[str, int]:
+    """Return how many files and lines a goal itself changed, by the keys of its view; {} where that cannot be found.
+
+    It is kept while `_basis` stays, until another snapshot: a live view asks every second.
+    """
     from clew_daemon.record.changed_files import changed_files
+    from clew_shared.ledger import LedgerError
     from clew_shared.snapshots.store import StoreError, at
 
     try:
-        store = at(instance.places.snapshots / goal, program(instance.env)).within(OWN_CHANGES_S)
-        with open_ledger(instance) as reader:
-            found = changed_files(reader, goal, store)
-    except (StoreError, OSError):
+        with opened(ledger) as reader:
+            store = at(folder, git).within(OWN_CHANGES_S)
+            found = changed_files(reader, goal, store) if reader else []
+    except (StoreError, OSError, LedgerError):
         return {}
     return {
         "files_changed": sum(not one.folder for one in found),
