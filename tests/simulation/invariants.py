@@ -25,20 +25,8 @@ if TYPE_CHECKING:
     from clew_shared.record.model import Subtask
     from clew_shared.record.state import State
 
-INVARIANTS: dict[str, str] = {}
-"""Every invariant by its name, with its sentence."""
-
-
-ALL_DONE = 0.9999
-"""The progress of a goal whose steps are all done, and which is not completed."""
-
-CHANGES_OF_STATUS = (
-    ev.GoalStarted,
-    ev.GoalWaiting,
-    ev.GoalBlocked,
-    ev.GoalRequeued,
-    ev.GoalEnded,
-)
+ALL_DONE = 0.9999  # the progress of a goal whose steps are all done, and which is not completed
+CHANGES_OF_STATUS = (ev.GoalStarted, ev.GoalWaiting, ev.GoalBlocked, ev.GoalRequeued, ev.GoalEnded)
 
 
 class ViolationError(AssertionError):
@@ -51,7 +39,6 @@ class ViolationError(AssertionError):
 
 def invariant(rule: Callable[..., str]) -> Callable[..., None]:
     """Name a rule by its function, and raise where it does not hold."""
-    INVARIANTS[rule.__name__] = (rule.__doc__ or "").strip()
 
     @wraps(rule)
     def hold(*args: Any, **named: Any) -> None:
@@ -82,9 +69,8 @@ def nothing_is_heard_that_is_not_recorded(
 ) -> str:
     """No verdict, outcome, intervention, escalation or end is told before it is durable."""
     found_goal, event = recorded.get(seq, ("", None))
-    if found_goal == goal and isinstance(event, kinds):
-        return ""
-    return f"{what} was told of #{seq} of {goal}; on record there is {event!r}"
+    right = found_goal == goal and isinstance(event, kinds)
+    return "" if right else f"{what} was told of #{seq} of {goal}; on record there is {event!r}"
 
 
 @invariant
@@ -98,9 +84,10 @@ def an_action_runs_only_when_its_permission_is_recorded(
     goal: str, epoch: int, seq: int, event: ev.Event | None
 ) -> str:
     """Hands move only for an action whose permission is durable, of their own epoch."""
-    if isinstance(event, ev.ActionAllowed) and event.epoch == epoch:
-        return ""
-    return f"#{seq} of {goal} was carried out in epoch {epoch}; on record there is {event!r}"
+    right = isinstance(event, ev.ActionAllowed) and event.epoch == epoch
+    return (
+        "" if right else f"#{seq} of {goal} was carried out in epoch {epoch}; recorded: {event!r}"
+    )
 
 
 @invariant
@@ -112,9 +99,9 @@ def an_allowed_action_runs_at_most_once(goal: str, seq: int, acted: set[int]) ->
 @invariant
 def no_act_in_a_foreign_folder(goal: str, folder: int, known: int | None) -> str:
     """Whatever acts for a goal acts in the folder that is on record as its workspace, wherever that stands by then."""
-    if folder == known:
-        return ""
-    return f"{goal} acts in folder {folder}; its workspace on record is {known}"
+    return (
+        "" if folder == known else f"{goal} acts in folder {folder}; its own on record is {known}"
+    )
 
 
 @invariant
@@ -122,12 +109,8 @@ def a_folder_becomes_the_workspace_by_right(
     event: ev.WorkspaceKnown, state: State, *, may_make: bool
 ) -> str:
     """A goal keeps the folder of its first start, unless a person accepts another or has an empty one made."""
-    if event.by == "person":
-        right = state.stranger is not None and event.identity == state.stranger
-    elif event.by == "made":
-        right = may_make
-    else:
-        right = state.workspace is None
+    accepted = state.stranger is not None and event.identity == state.stranger
+    right = {"person": accepted, "made": may_make}.get(event.by, state.workspace is None)
     return "" if right else f"{state.goal_id} goes by {event.identity!r}, {event.by}"
 
 
@@ -155,9 +138,8 @@ def a_block_holds_in_the_world_on_the_disk(
     event: ev.ActionAllowed, disk: str, blocked_at: Mapping[str, set[str]]
 ) -> str:
     """What was blocked is not allowed while the files on the disk are those of then, whatever is believed."""
-    if disk and disk in blocked_at.get(event.signature, set()):
-        return f"{event.signature} was allowed, and the files are those it was blocked with"
-    return ""
+    wrong = disk and disk in blocked_at.get(event.signature, set())
+    return f"{event.signature} was allowed; the files are those of the block" if wrong else ""
 
 
 @invariant
@@ -165,18 +147,15 @@ def no_claim_moves_the_hands(
     signature: str, disk: str, held: Mapping[str, set[str]], agent: str
 ) -> str:
     """What was blocked is not carried out while the files are those of then, whatever a sandboxed agent claims."""
-    if agent != "own" and disk in held.get(signature, set()):
-        return f"{signature} is carried out for {agent}; the files are those it was blocked with"
-    return ""
+    wrong = agent != "own" and disk in held.get(signature, set())
+    return f"{signature} is done for {agent}; the files are those of the block" if wrong else ""
 
 
 @invariant
 def only_a_goal_at_work_acts(event: ev.ActionAllowed, state: State) -> str:
     """An action is allowed only to the living epoch of a goal that is in progress and waits for no replan."""
     if state.goal.status != "in_progress" or not state.working or state.replan_required:
-        return (
-            f"allowed while {state.goal.status}, working {state.working}, {state.replan_required!r}"
-        )
+        return f"allowed while {state.goal.status}, {state.working}, {state.replan_required!r}"
     return "" if event.epoch == state.epoch else f"epoch {event.epoch} acts, {state.epoch} lives"
 
 
@@ -216,9 +195,7 @@ def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str
         return ""
     if isinstance(event, ev.GoalRequeued) and asked:
         return ""
-    return (
-        f"{event.kind} of {state.goal_id}, which was {state.goal.status}; asked for since: {asked}"
-    )
+    return f"{event.kind} of {state.goal_id}, which was {state.goal.status}; asked since: {asked}"
 
 
 @invariant
@@ -239,9 +216,7 @@ def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
     rests = state.paused or (state.goal.status == "blocked" and not accepted)
     ends = isinstance(event, ev.GoalEnded) and event.status != "cancelled"
     if rests and (ends or isinstance(event, ev.GoalStarted)):
-        return (
-            f"{event.kind} of {state.goal_id}, which was {state.goal.status}, paused {state.paused}"
-        )
+        return f"{event.kind} of {state.goal_id}: {state.goal.status}, paused {state.paused}"
     return ""
 
 
@@ -262,12 +237,9 @@ def no_two_goals_share_a_workspace(
     goal: str, workspace: str, workers: Mapping[str, str], places: int
 ) -> str:
     """At most `max_workers` goals have a worker, and no two of them in one workspace."""
-    rivals = [g for g, w in workers.items() if w == workspace and g != goal]
-    if rivals:
+    if rivals := [g for g, w in workers.items() if w == workspace and g != goal]:
         return f"{goal} works in {workspace} beside {rivals}"
-    return (
-        f"{len(workers)} goals have workers, {places} are allowed" if len(workers) > places else ""
-    )
+    return f"{len(workers)} goals have workers of {places}" if len(workers) > places else ""
 
 
 @invariant
@@ -277,51 +249,6 @@ def a_suggested_check_runs_once(event: ev.CheckStarted, state: State) -> str:
     if known is None:
         return f"{event.name} is run in {state.goal_id}; nobody suggested it"
     return f"{event.name} is run again in {state.goal_id}" if known.started else ""
-
-
-@invariant
-def attempts_follow_one_another(
-    event: ev.AttemptEnded | ev.AttemptStarted, over: int, number: int
-) -> str:
-    """Each attempt begins after exactly one end of the attempt before it at the same subtask, and ends once."""
-    if isinstance(event, ev.AttemptEnded):
-        fits = not over and event.attempt == number
-        return "" if fits else f"attempt {event.attempt} ends; {number} is under way, {over} over"
-    fits = bool(over) and event.attempt == over + 1
-    return "" if fits else f"attempt {event.attempt} begins; {over} is over"
-
-
-@invariant
-def attempts_are_no_more_than_allowed(event: ev.AttemptStarted, limit: int) -> str:
-    """A subtask gets no more attempts than its limit."""
-    return f"attempt {event.attempt} begins, {limit} are allowed" if event.attempt > limit else ""
-
-
-@invariant
-def an_attempt_begins_with_nothing_counted(event: ev.AttemptStarted, state: State) -> str:
-    """An attempt begins with no count, streak or block but those of actions that the worker died of."""
-    scope = state.scope
-    kinds = {kind for blocks in scope.blocks.values() for kind in blocks.values()}
-    counted = state.blocked_proposals or state.ignored_interventions or state.refused.count
-    if event.scope == "new":
-        counted = counted or scope.tallies or scope.steps or scope.loop_counts or kinds - {"crash"}
-    return f"attempt {event.attempt} of {state.goal_id} begins with {counted!r}" if counted else ""
-
-
-@invariant
-def no_worker_in_an_attempt_that_is_over(event: ev.WorkerStarted, over: int) -> str:
-    """No worker begins between the end of an attempt and the start of the next."""
-    return f"epoch {event.epoch} begins, and attempt {over} is over" if over else ""
-
-
-@invariant
-def the_end_of_an_attempt_is_no_crash(event: ev.WorkerExited) -> str:
-    """A worker that ends with its attempt counts as no restart."""
-    return (
-        f"epoch {event.epoch} crashed: {event.reason}"
-        if event.crash and event.reason == "attempt"
-        else ""
-    )
 
 
 @invariant
@@ -341,14 +268,6 @@ def budgets_hold(state: State, max_actions: int) -> str:
     if spec.budget_tokens and state.cost.tokens - state.tokens_granted >= spec.budget_tokens:
         return f"{state.goal_id} had {spec.budget_tokens} tokens already"
     return ""
-
-
-def turns_used_up(state: State, iterations: int) -> bool:
-    """Return whether the turns or the tokens of a goal are used up; `iterations` is the default, not for runbooks."""
-    spec, tokens = state.spec, state.cost.tokens - state.tokens_granted
-    turns = state.iteration - state.iterations_granted
-    most = spec.max_iterations or (1e9 if spec.agent == "runbook" else iterations)
-    return turns >= most or tokens >= (spec.budget_tokens or 1e9)
 
 
 @invariant
@@ -374,11 +293,8 @@ def time_spent_is_time_that_passed(goal: str, reason: str, spent_s: float, budge
 @invariant
 def restart_intensity_holds(goal: str, crashes: int, allowed: int, window_s: float) -> str:
     """After `max_restarts` crashes in `window_s` no worker begins until a person was asked."""
-    if crashes <= allowed:
-        return ""
-    return (
-        f"a worker of {goal} began after {crashes} crashes in {window_s:g} s; {allowed} are allowed"
-    )
+    said = f"a worker of {goal} began after {crashes} crashes in {window_s:g} s, {allowed} allowed"
+    return said if crashes > allowed else ""
 
 
 @invariant
@@ -406,7 +322,8 @@ def every_rest_is_reported_and_learned_from(goal: str, state: State) -> str:
 def nothing_grows_without_bound(state: State) -> str:
     """Each list of a state keeps to its limit, each table to the number of things that were done."""
     subtasks = [s for t in state.goal.tasks for s in t.subtasks]
-    lists = (
+    done = state.actions_total + state.blocked_total
+    sizes = (
         ("steps", len(state.scope.steps), STEPS_KEPT),
         ("facts", len(state.scope.memory.facts), FACTS_MAX),
         ("idle", len(state.scope.memory.idle), IDLE_MAX),
@@ -418,19 +335,14 @@ def nothing_grows_without_bound(state: State) -> str:
         ("actions", max((len(s.actions) for s in subtasks), default=0), ACTIONS_KEPT),
         ("findings", len(state.findings), FINDINGS_KEPT),
         ("insights", max((len(s.insights) for s in subtasks), default=0), INSIGHTS_KEPT),
-    )
-    done = state.actions_total + state.blocked_total
-    scope = state.scope
-    tables = (
-        ("loop_counts", len(scope.loop_counts), done),
-        ("blocks", len(scope.blocks), done),
-        ("tallies", sum(map(len, scope.tallies.values())), done),
-        ("writers", len(scope.writers), done),
-        ("changes", len(state.changes), done),
         ("raised", len(state.attention.raised), 6),
+        ("loop_counts", len(state.scope.loop_counts), done),
+        ("blocks", len(state.scope.blocks), done),
+        ("tallies", sum(map(len, state.scope.tallies.values())), done),
+        ("writers", len(state.scope.writers), done),
+        ("changes", len(state.changes), done),
     )
-    over = [f"{name}: {size} of {limit}" for name, size, limit in lists + tables if size > limit]
-    return ", ".join(over)
+    return ", ".join(f"{name}: {size} of {most}" for name, size, most in sizes if size > most)
 
 
 @invariant
@@ -439,11 +351,8 @@ def a_replan_loses_no_pending_work(
 ) -> str:
     """What was pending before a replan is still to do after it, unless the plan covers it by its number."""
     there = {id(s) for t in after.goal.tasks for s in t.subtasks if s.status == "pending"}
-    lost = [
-        f"{number}. {one.description}"
-        for number, one in enumerate(pending, start=1)
-        if id(one) not in there and number not in (event.covers or ())
-    ]
+    numbered = [(n, one) for n, one in enumerate(pending, 1) if n not in (event.covers or ())]
+    lost = [f"{n}. {one.description}" for n, one in numbered if id(one) not in there]
     return f"{after.goal_id} lost {', '.join(lost)} by {event!r}" if lost else ""
 
 
@@ -452,9 +361,8 @@ def progress_never_goes_down(goal: str, before: Sequence[float], now: Sequence[f
     """Iterations, tools used and the share done only grow, unless all was done and more turned out to be to do."""
     added_to_all = len(before) > 2 and before[2] >= ALL_DONE
     fell = [(old, new) for old, new in zip(before, now, strict=True) if new < old]
-    if not fell or (added_to_all and fell == [(before[2], now[2])]):
-        return ""
-    return f"{goal} went from {tuple(before)} to {tuple(now)}"
+    right = not fell or (added_to_all and fell == [(before[2], now[2])])
+    return "" if right else f"{goal} went from {tuple(before)} to {tuple(now)}"
 
 
 @invariant
@@ -482,9 +390,8 @@ def a_transcript_read_back_is_valid(told: Mapping[str, Any]) -> str:
 @invariant
 def history_has_every_action_once(goal: str, shown: list[int], ended: set[int]) -> str:
     """The history of a goal has each action that ended exactly once."""
-    if len(set(shown)) == len(shown) and set(shown) == ended:
-        return ""
-    return f"{goal}: {sorted(set(shown) ^ ended)} differ, or one stands there twice"
+    same = sorted(shown) == sorted(ended)
+    return "" if same else f"{goal}: {sorted(set(shown) ^ ended)} differ, or one stands there twice"
 
 
 @invariant

@@ -11,7 +11,6 @@ import contextlib
 import random
 import sys
 import time
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,21 +21,14 @@ import sim_snapshots
 from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, SimView, cell, stood_on
 from sim_ledger import SimLedger
+from sim_world import HAPPENINGS, World
 
 from clew_daemon.app.recovery import complete_undos
 from clew_daemon.app.reloader import reload
 from clew_daemon.config import profiles
+from clew_daemon.control import requests as ask
 from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.lookup import GoalLookup
-from clew_daemon.control.requests import (
-    CancelRequest,
-    ContinueRequest,
-    FeedbackRequest,
-    PauseRequest,
-    ResumeRequest,
-    RetryRequest,
-    UnblockRequest,
-)
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
@@ -59,35 +51,28 @@ from clew_shared.config.faults import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
+    from sim_cells import Files
     from sim_loop import Loop
-    from sim_world import World
 
     from clew_daemon.session.launcher import CellSpecs
 
+NOWHERE = Path("/nowhere")
 MATCHES = cache(profiles.matches)
 """Asked for at each event, of the same few models."""
 
 CHANGES = {
-    "pause --now": partial(PauseRequest, now=True),
-    **{
-        one.method: one
-        for one in (PauseRequest, ContinueRequest, ResumeRequest, CancelRequest, RetryRequest)
-    },
+    "pause": ask.PauseRequest,
+    "pause --now": partial(ask.PauseRequest, now=True),
+    "continue": ask.ContinueRequest,
+    "resume": ask.ResumeRequest,
+    "cancel": ask.CancelRequest,
+    "retry": ask.RetryRequest,
 }
 REQUESTS = (
-    "feedback",
-    "feedback",
-    "unblock",
-    "pause",
-    "pause --now",
-    "continue",
-    "resume",
-    "resume",
-    "cancel",
-    "retry",
-    "retry",
+    *("feedback", "feedback", "unblock", "pause", "pause --now", "continue"),
+    *("resume", "resume", "cancel", "retry", "retry"),
 )
 ASKED_EVERY_S = 8.0
 RIVALS = (lock.DAEMON, lock.RESTORE, "another home")
@@ -102,75 +87,49 @@ class SimLauncher:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._kinds = {goal.goal_id: goal.spec.agent for goal in world.goals}
 
     async def agent(self, specs: CellSpecs, *_: Any) -> SimProcess:
         """Start an agent of the goal's character."""
         world, goal = self._world, specs.goal_id
-        await self._spawned()
-        folder = stood_on(world, goal, specs.guard.place)
-        process = SimProcess(cell(world, goal, "agent"), SimChannel(world, goal, specs.epoch))
-        channel, child = process.channel, process.cell.guard
-        kind = self._kinds[goal]
-        agent = SimAgent(world, channel, goal, kind, folder)
+        folder = await self._spawned(specs)
+        lives_in, channel = cell(world, goal, "agent"), SimChannel(world, goal, specs.epoch)
+        child = lives_in.guard
+        agent = SimAgent(world, channel, goal, world.kind(goal), folder)
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
         child.ends += [task.cancel, lambda: channel.say(None)]
         world.trace(goal, f"epoch {specs.epoch} is {agent.character}")
-        return process
+        return SimProcess(lives_in, channel)
 
     async def executor(self, specs: CellSpecs, *_: Any) -> SimExecutor:
-        """Start an executor."""
-        world, goal = self._world, specs.goal_id
-        await self._spawned()
-        return SimExecutor(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
+        folder = await self._spawned(specs)
+        return SimExecutor(self._world, specs.goal_id, specs.epoch, folder)
 
     async def view(self, specs: CellSpecs, *_: Any, **__: Any) -> SimView:
-        """Start an executor in a view."""
-        world, goal = self._world, specs.goal_id
-        await self._spawned()
-        return SimView(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
+        folder = await self._spawned(specs)
+        return SimView(self._world, specs.goal_id, specs.epoch, folder)
 
-    async def _spawned(self) -> None:
-        """Take the time of a spawn; it may fail."""
+    async def _spawned(self, specs: CellSpecs) -> Files:
+        """Take the time of a spawn, which may fail; the folder that the process works in."""
         await asyncio.sleep(self._world.rng.uniform(0.001, 0.05))
         if fault := self._world.spawn_fault():
             raise SpawnError(*fault)
+        return stood_on(self._world, specs.goal_id, specs.guard.place)
 
     def memory_mb(self, _: Any) -> float:
-        """Measure what has no weight, but for some."""
-        world = self._world
+        world = self._world  # they have no weight, but for some
         return 1e9 if not world.calm and world.rng.random() < world.chaos.memory else 0.0
 
 
-@dataclass
 class SimProcess:
-    """A played agent."""
+    """A played agent, which prints nothing."""
 
-    cell: Any
-    channel: SimChannel
-    created: float = 0.0
+    created = 0.0
 
-    @property
-    def cells(self) -> list[Any]:
-        """The cells of the agent."""
-        return [self.cell]
-
-    async def kill(self) -> None:
-        """End it."""
-        await self.cell.kill()
+    def __init__(self, cell: Any, channel: SimChannel) -> None:
+        self.cell, self.cells, self.channel, self.kill = cell, [cell], channel, cell.kill
 
     async def drain(self, _: Any) -> None:
-        """Print nothing."""
-
-
-class SimPublisher:
-    """Publishes nothing."""
-
-    def open(self, goal: str) -> None:
-        pass
-
-    async def settle(self, goal: str) -> None:
         pass
 
 
@@ -208,9 +167,7 @@ class SimDaemon:
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
         goals = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = DaemonParts(
-            places=SimpleNamespace(
-                config=Path("/nowhere/config.toml"), outbox=None, snapshots=Path("/nowhere")
-            ),  # type: ignore[arg-type]
+            places=SimpleNamespace(config=NOWHERE, outbox=None, snapshots=NOWHERE),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
             goals=goals,
@@ -219,8 +176,8 @@ class SimDaemon:
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
             slots=LlmSlots(),
-            publisher=SimPublisher(),  # type: ignore[arg-type]
-            space=SnapshotSpace(Path("/nowhere")),
+            publisher=SimpleNamespace(open=lambda _: None, settle=_nothing),  # type: ignore[arg-type]
+            space=SnapshotSpace(NOWHERE),
             cgroups=Cgroups(None),
         )
         world.watch.begins(goals)
@@ -228,9 +185,8 @@ class SimDaemon:
         self.daemon.playbook.load()
         self.daemon.models.load()
         self.supervisor = Supervisor(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
-        self.reviewer = Reviewer(
-            self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook
-        )
+        daemon = self.daemon
+        self.reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         undo = Undo(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         self.changes = GoalChanges(self.daemon, self.supervisor, GoalLookup(goals))
         tasks: list[asyncio.Task[Any]] = []
@@ -239,16 +195,16 @@ class SimDaemon:
             await complete_undos(self.daemon, undo, lambda *_: None)
             await self.supervisor.start()
             actors = (
-                self._drop,
-                self._ask,
-                self._reload,
-                self._jump,
-                self._edit,
-                self._rival,
-                self._swap,
-                self._settle,
+                self._drop(),
+                self._ask(),
+                self._happens("reloads", 10, self._reload),
+                self._happens("jumps", 10, self._jump),
+                self._happens("edits", 3, world.edit),
+                self._happens("rivals", 8, self._rival),
+                self._happens("swaps", 6, world.swap),
+                self._settle(),
             )
-            tasks += [asyncio.ensure_future(actor()) for actor in actors]
+            tasks += map(asyncio.ensure_future, actors)
             await self.stop.wait()
         except LedgerError:
             world.trace("daemon", "could not start: the ledger failed")
@@ -279,24 +235,26 @@ class SimDaemon:
                 self.supervisor.wake()
             await self.stop.wait()
 
-    async def _rival(self) -> None:
-        """Start a second daemon, or a restore, on this ledger, or one of another home on this inbox."""
-        while self.world.rivals > 0:
-            await asyncio.sleep(self.world.rng.expovariate(1 / 8))
-            self.world.rivals -= 1
-            what = self.world.rng.choice(RIVALS)
-            try:
-                self._intrude(what)
-            except lock.LockHeldError:
-                self.world.trace("rival", f"{what} is refused")
+    async def _happens(self, name: str, every_s: float, what: Callable[[], None]) -> None:
+        """Let something happen as often as the world has it to come."""
+        world = self.world
+        while getattr(world, name) > 0:
+            await asyncio.sleep(world.rng.expovariate(1 / every_s))
+            setattr(world, name, getattr(world, name) - 1)
+            what()
 
-    def _intrude(self, what: str) -> None:
-        if what != "another home":
-            SimLedger(self.world, self.loop, self._ledger_state, what).die()
-        elif self.inbox.held:  # its owner lives
-            with _owner(self.world):
-                for goal in self.world.goals:
-                    self.world.watch.taken(goal.goal_id, what)
+    def _rival(self) -> None:
+        """Start a second daemon, or a restore, on this ledger, or one of another home on this inbox."""
+        what = self.world.rng.choice(RIVALS)
+        try:
+            if what != "another home":
+                SimLedger(self.world, self.loop, self._ledger_state, what).die()
+            elif self.inbox.held:  # its owner lives
+                with _owner(self.world):
+                    for goal in self.world.goals:
+                        self.world.watch.taken(goal.goal_id, what)
+        except lock.LockHeldError:
+            self.world.trace("rival", f"{what} is refused")
 
     async def _ask(self) -> None:
         """Let people ask for this and that, one after the other or several at once of one goal."""
@@ -329,9 +287,9 @@ class SimDaemon:
             with self.world.watch.asking(goal):
                 match name:
                     case "feedback":
-                        answer = await self.changes.feedback(FeedbackRequest(goal, text))
+                        answer = await self.changes.feedback(ask.FeedbackRequest(goal, text))
                     case "unblock":
-                        unblock = UnblockRequest(goal, blocked[0] if blocked else "none")
+                        unblock = ask.UnblockRequest(goal, blocked[0] if blocked else "none")
                         answer = await self.changes.unblock(unblock)
                     case _:
                         answer = await self.changes.change(CHANGES[name](goal))
@@ -344,56 +302,33 @@ class SimDaemon:
         if name == "feedback":
             self.world.watch.told(goal, text)
 
-    async def _reload(self) -> None:
+    def _reload(self) -> None:
         """Change thresholds while goals run; sometimes the file is broken."""
-        while self.world.reloads > 0:
-            await asyncio.sleep(self.world.rng.expovariate(1 / 10))
-            self.world.reloads -= 1
-            broken = self.world.rng.random() < 0.2
-            text = "[loops]\nrepeat_limit = 0" if broken else self.world.config()
-            file = self.world.folder / "config.toml"
-            file.write_text(text)
-            try:
-                taken = reload(file, {}, self.daemon.settings)
-            except SettingsError:
-                continue
-            self.world.note(taken.settings)
-            self.world.settings = self.daemon.settings = taken.settings
-            self.daemon.goals.adopt(taken.settings, self.daemon.settings_of)
-            self.supervisor.reloaded()
-            self.world.trace("daemon", "reloaded")
+        broken, file = self.world.rng.random() < 0.2, self.world.folder / "config.toml"
+        file.write_text("[loops]\nrepeat_limit = 0" if broken else self.world.config())
+        try:
+            taken = reload(file, {}, self.daemon.settings)
+        except SettingsError:
+            return
+        self.world.note(taken.settings)
+        self.world.settings = self.daemon.settings = taken.settings
+        self.daemon.goals.adopt(taken.settings, self.daemon.settings_of)
+        self.supervisor.reloaded()
+        self.world.trace("daemon", "reloaded")
 
-    async def _jump(self) -> None:
+    def _jump(self) -> None:
         """Set the wall clock, forwards and backwards."""
-        while self.world.jumps > 0:
-            await asyncio.sleep(self.world.rng.expovariate(1 / 10))
-            self.world.jumps -= 1
-            by_s = self.world.rng.choice([-86_400.0, -60.0, 3_600.0])
-            self.world.clock.jump(by_s)
-            self.world.trace("clock", f"set by {by_s:g} s")
-
-    async def _edit(self) -> None:
-        """Change files beside the agents."""
-        while self.world.edits > 0:
-            await asyncio.sleep(self.world.rng.expovariate(1 / 3))
-            self.world.edits -= 1
-            self.world.edit()
-
-    async def _swap(self) -> None:
-        """Take workspaces away, put others in their place, and put them back."""
-        while self.world.swaps > 0:
-            await asyncio.sleep(self.world.rng.expovariate(1 / 6))
-            self.world.swaps -= 1
-            self.world.swap()
+        by_s = self.world.rng.choice([-86_400.0, -60.0, 3_600.0])
+        self.world.clock.jump(by_s)
+        self.world.trace("clock", f"set by {by_s:g} s")
 
     async def _settle(self) -> None:
         """End the life when all goals rest and nothing more is to come."""
         world, since, rested = self.world, None, 0
         while rested < 2:  # a moment of rest may lie between two workers
             await asyncio.sleep(2.0)
-            to_come = world.requests + world.reloads + world.jumps + world.edits + world.rivals
-            to_come += world.swaps + self.asked
-            if to_come or world.deaths:
+            to_come = any(getattr(world, name) for name in HAPPENINGS)
+            if to_come or self.asked or world.deaths:
                 continue
             since = world.clock.now if since is None else since
             world.calm = True
@@ -425,7 +360,7 @@ def _owner(world: World) -> lock.Lock:
 
 
 async def _nothing(*_: Any) -> None:
-    """Clear away folders that no life has."""
+    """Clear away folders that no life has, and publish nothing."""
 
 
 @contextlib.contextmanager
@@ -447,7 +382,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
             if hasattr(module, "log"):
                 replace(module, "log", log)
     replace(cells, "make_private", lambda *_, **__: {})
-    replace(cells, "make_view", lambda *_: Path("/nowhere"))
+    replace(cells, "make_view", lambda *_: NOWHERE)
     replace(cells, "remove_view", lambda *_: None)
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)

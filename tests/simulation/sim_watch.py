@@ -2,186 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import invariants as hold
+from sim_account import Goal
 from sim_agent import FOREIGN
-from sim_attempts import Attempts
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.daemon_events import ModelUsed
-from clew_shared.record.fold import apply
-from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.state import State
-from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from invariants import ViolationError
     from sim_cells import Child, Files
-    from sim_world import Limits, World
+    from sim_world import World
 
     from clew_daemon.record.goals import GoalStore
     from clew_shared.core.journal import RecordedEvent
     from clew_shared.ledger import EventRow
 
-REFUSALS_MAX = 2_500
-DEADLY = "deadly"
-"""Beside the worlds of a block: the worker died of it, so only a person who continues the goal lifts it."""
-
+SAID = {
+    ev.Intervened: lambda event: event.message,
+    ev.Escalated: lambda event: event.to,
+    ev.GoalBlocked: lambda _: "person",
+    ev.GoalEnded: lambda _: "ended",
+    ev.FeedbackGiven: lambda event: event.text,
+}
+"""What somebody may be told once an event is durable."""
 OF_MODELS = {"model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
-
-
-@dataclass
-class Goal:
-    """What the watch knows of one goal: its own fold of the record, and its own account of blocks."""
-
-    state: State
-    limits: Limits
-    blocks: dict[str, set[str]] = field(default_factory=dict)
-    blocked_at: dict[str, set[str]] = field(default_factory=dict)
-    held: dict[str, set[str]] = field(default_factory=dict)
-    inherited: tuple[dict[str, set[str]], ...] = field(default=({}, {}, {}))
-    began: set[int] = field(default_factory=set)
-    ended: set[int] = field(default_factory=set)
-    refused: int = 0
-    late: int = 0
-    messages: int = 0
-    may_remake: bool = True
-    attempts: Attempts = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.attempts = Attempts(self.limits)
-
-    def take(self, seq: int, event: ev.Event, disk: str) -> None:
-        """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
-        self.attempts.take(event, self.state)
-        self._used(event)
-        match event:
-            case ev.ActionAllowed():
-                hold.only_a_goal_at_work_acts(event, self.state)
-                hold.a_blocked_action_is_not_allowed(event, self.state.world, self.blocks)
-                hold.a_block_holds_in_the_world_on_the_disk(event, disk, self.blocked_at)
-                hold.budgets_hold(self.state, self.limits.actions)
-                self.began.add(seq)
-            case ev.ActionBlocked():
-                self._blocked(seq, event, disk)
-            case ev.ActionFinished() | ev.ActionInterrupted():
-                hold.an_action_ends_at_most_once(
-                    self.state.goal_id, event.of, self.began, self.ended
-                )
-                self.ended.add(event.of)
-                if isinstance(event, ev.ActionFinished):
-                    self._unmeasured(event)
-            case ev.WorldSeen() if event.world == UNKNOWN:
-                self.blocked_at, self.held = {}, {}
-            case ev.WorkerStarted():
-                hold.a_new_epoch_begins_with_clean_hands(event, self.state)
-                self.refused = 0
-            case ev.CheckStarted():
-                hold.a_suggested_check_runs_once(event, self.state)
-            case ev.WorkspaceKnown():
-                rule = hold.a_folder_becomes_the_workspace_by_right
-                rule(event, self.state, may_make=self.may_remake)
-                self.may_remake = False
-            case _:
-                self._lift(event)
-        if isinstance(event, ev.GoalRequeued) and event.make:
-            self.may_remake = event.by != "retry" and self.state.gone
-        answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
-        hold.an_ended_goal_stays_ended(event, self.state, answers)
-        hold.a_rest_is_ended_by_who_may(event, self.state)
-        hold.a_goal_ends_with_a_label_that_lets_it(event, self.state)
-        self._apply(seq, event)
-        self.attempts.taken(event, self.state)
-
-    def _used(self, event: ev.Event) -> None:
-        """Count what the limits are about."""
-        match event:
-            case ev.Reflected():
-                self.late += hold.turns_used_up(self.state, self.limits.iterations)
-                hold.one_turn_at_most_exceeds_a_limit(self.state.goal_id, self.late)
-                self.messages *= event.unfinished
-            case ev.GoalRequeued() if event.reopen:
-                self.late = self.messages = 0
-
-    def _apply(self, seq: int, event: ev.Event) -> None:
-        """Take an event in: it loses no work and no progress."""
-        before = _progress(self.state)
-        replan = event.replan if isinstance(event, ev.Planned) else None
-        pending = self.state.replaceable(replan) if replan else []
-        apply(self.state, event, seq)
-        if isinstance(event, ev.Planned):
-            hold.a_replan_loses_no_pending_work(event, pending, self.state)
-        hold.progress_never_goes_down(self.state.goal_id, before, _progress(self.state))
-
-    def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
-        self.refused += 1
-        if event.done:
-            self.began.add(seq)
-        else:
-            self.began.add(seq)
-            self.ended.add(seq)
-        hold.what_the_record_keeps_is_bounded_by_what_was_allowed(self.refused, REFUSALS_MAX)
-        if event.makes_block:
-            where = EVERYWHERE if event.everywhere else self.state.world
-            self.blocks.setdefault(event.signature, set()).add(where)
-            if event.makes_block == "crash":
-                self.blocks[event.signature].add(DEADLY)
-            if disk and where == disk:
-                self.blocked_at.setdefault(event.signature, set()).add(disk)
-                self.held.setdefault(event.signature, set()).add(disk)
-
-    def _unmeasured(self, event: ev.ActionFinished) -> None:
-        """Forget the files of blocks where a change that nothing measured is believed."""
-        if event.changed and not event.world:
-            self.blocked_at.clear()
-        if event.world == UNKNOWN and event.changed is not False:
-            self.blocked_at, self.held = {}, {}
-
-    def _lift(self, event: ev.Event) -> None:
-        """End blocks with their scope, or by a person's word."""
-        match event:
-            case ev.Planned() if event.replan:
-                self.inherited = (_copy(self.blocks), _copy(self.blocked_at), _copy(self.held))
-            case ev.SubtaskStarted() if event.scope == "new":
-                self.blocks, self.blocked_at, self.held = {}, {}, {}
-            case ev.AttemptStarted() if event.scope == "new":
-                self.blocks, self.blocked_at, self.held = _deadly(self.blocks), {}, {}
-            case ev.SubtaskStarted() if event.scope == "inherit":
-                self.blocks, self.blocked_at, self.held = map(_copy, self.inherited)
-            case ev.FeedbackGiven():
-                self._by_a_person()
-            case ev.GoalRequeued() if event.reopen:
-                self._by_a_person(lifts=event.lifts)
-            case ev.Unblocked():
-                for blocks in (self.blocks, self.blocked_at, self.held, *self.inherited):
-                    blocks.pop(event.signature, None)
-
-    def _by_a_person(self, *, lifts: bool = False) -> None:
-        """Lift all blocks; those that hold everywhere, since the worker died of them, only where it `lifts` them."""
-        self.blocks = {} if lifts else _deadly(self.blocks)
-        self.inherited = ({} if lifts else _deadly(self.inherited[0]), {}, {})
-        self.blocked_at, self.held = {}, {}
-
-
-def _progress(state: State) -> tuple[float, ...]:
-    return state.iteration, state.actions_total, state.goal.progress()
-
-
-def _copy(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
-    return {signature: set(worlds) for signature, worlds in blocks.items()}
-
-
-def _deadly(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
-    return {signature: {EVERYWHERE, DEADLY} for signature, w in blocks.items() if DEADLY in w}
 
 
 class Watch:
@@ -196,17 +51,17 @@ class Watch:
         self.places: dict[str, int] = {}
         """The folder of each goal, by what is durable."""
         self._disks: dict[int, str] = {}
-        self._words: dict[str, set[str]] = {}
+        self._words: dict[str, set[str]] = defaultdict(set)
         self._progress: dict[str, tuple[float, ...]] = {}
-        self._ends: dict[str, set[int]] = {}
+        self._ends: dict[str, set[int]] = defaultdict(set)
         self._acted: set[int] = set()
         self._living: dict[str, list[tuple[str, Child]]] = {}
-        self._crashes: dict[str, list[float]] = {}
+        self._crashes: dict[str, list[float]] = defaultdict(list)
         self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: GoalStore | None = None
         self._asked: list[tuple[str, int]] = []
         self._writers: dict[int, str] = {}
-        self._owners: dict[str, set[str]] = {}
+        self._owners: dict[str, set[str]] = defaultdict(set)
         self._methods: dict[str, str] = {}
 
     def _hold(self, rule: Any, *args: Any) -> None:
@@ -230,15 +85,15 @@ class Watch:
 
     def taken(self, drop: str, home: str) -> None:
         """A daemon of a home makes a goal of a dropped file."""
-        owners = self._owners.setdefault(drop, set())
-        owners.add(home)
-        self._hold(hold.one_owner_per_inbox, drop, owners)
+        self._owners[drop].add(home)
+        self._hold(hold.one_owner_per_inbox, drop, self._owners[drop])
 
     # -- the record ------------------------------------------------------------------------------------
 
     def begins(self, book: GoalStore) -> None:
         """A daemon has loaded its goals: they must be what the record tells."""
-        self._book, self.goals, self._crashes = book, {}, {}
+        self._book, self.goals = book, {}
+        self._crashes.clear()
         rows = self._world.disk.rows
         self._hold(_same_goals, sorted(book.cores), sorted(g for g in rows if g))
         for goal, core in book.cores.items():
@@ -286,21 +141,13 @@ class Watch:
         for row in rows:
             event = _event_of(row)
             self.recorded[row.seq] = (row.goal, event)
-            words = self._words.setdefault(row.goal, set())
-            if isinstance(event, ev.Intervened):
-                words.add(event.message)
-            elif isinstance(event, ev.Escalated):
-                words.add(event.to)
-            elif isinstance(event, ev.WorkspaceKnown):
-                self.places[row.goal] = event.identity.ino
-            elif isinstance(event, ev.GoalBlocked):
-                words.add("person")
-            elif isinstance(event, ev.GoalEnded):
-                words.add("ended")
-            elif isinstance(event, ev.FeedbackGiven):
-                words.add(event.text)
-            elif isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
-                self._ends.setdefault(row.goal, set()).add(event.of)
+            match event:
+                case ev.WorkspaceKnown():
+                    self.places[row.goal] = event.identity.ino
+                case ev.ActionFinished() | ev.ActionInterrupted():
+                    self._ends[row.goal].add(event.of)
+                case _ if said := SAID.get(type(event)):
+                    self._words[row.goal].add(said(event))
 
     def listened(self, goal: str, records: list[RecordedEvent]) -> None:
         """The parts of the daemon that act on durable events heard of these."""
@@ -323,7 +170,7 @@ class Watch:
             self._asked.remove(ask)
 
     def _asked_since(self, state: State) -> bool:
-        """Return whether a request that is under way was made after the goal's last end."""
+        """Whether a request that is under way was made after the goal's last end."""
         return (state.goal_id, state.rested_seq) in self._asked
 
     # -- what is heard -----------------------------------------------------------------------------------
@@ -365,8 +212,8 @@ class Watch:
 
     def told(self, goal: str, words: str) -> None:
         """Somebody is told words of a goal."""
-        known = self._words.get(goal, set())
-        self._hold(hold.nothing_is_told_of_words_that_are_not_recorded, words, known)
+        rule = hold.nothing_is_told_of_words_that_are_not_recorded
+        self._hold(rule, words, self._words[goal])
 
     def _verdict(self, goal: str, said: dict[str, Any], verdict: str) -> None:
         outcome = said.get("outcome")
@@ -375,7 +222,7 @@ class Watch:
         seq, kinds = said["seq"], VERDICTS
         rule = hold.nothing_is_heard_that_is_not_recorded
         self._hold(rule, verdict, seq, self.recorded, goal, kinds)
-        if outcome and seq not in self._ends.get(goal, set()):
+        if outcome and seq not in self._ends[goal]:
             self._hold(rule, "the outcome", seq, {}, goal, kinds)
 
     # -- what acts ---------------------------------------------------------------------------------------
@@ -405,7 +252,9 @@ class Watch:
         self._hold(hold.an_allowed_action_runs_at_most_once, goal, seq, self._acted)
         if isinstance(event, ev.ActionAllowed) and (known := self.goals.get(goal)):
             disk, agent = self._disks.get(seq, ""), known.state.spec.agent
-            self._hold(hold.no_claim_moves_the_hands, event.signature, disk, known.held, agent)
+            self._hold(
+                hold.no_claim_moves_the_hands, event.signature, disk, known.blocks.held, agent
+            )
         self._acted.add(seq)
         self.counts["acts"] += 1
 
@@ -426,20 +275,14 @@ class Watch:
 
     def _has_its_place(self, goal: str) -> None:
         """Hold a new worker against those of other goals."""
-        workers = {
-            g: self._world.workspace(g)
-            for g, ones in self._living.items()
-            if any(c.alive for _, c in ones)
-        }
+        working = [g for g, ones in self._living.items() if any(c.alive for _, c in ones)]
+        workers = {g: self._world.workspace(g) for g in working}
         rule, places = hold.no_two_goals_share_a_workspace, self._world.limits.workers
         self._hold(rule, goal, self._world.workspace(goal), workers, places)
 
     def _starts(self, goal: str, event: ev.Event, state: State) -> None:
         """Hold a beginning against dependencies, and a budget of time against the time that passed."""
-        now, others = (
-            self._world.clock.now,
-            {g: str(k.state.goal.status) for g, k in self.goals.items()},
-        )
+        now, others = self._world.clock.now, {g: k.state.goal.status for g, k in self.goals.items()}
         spent_s, since = self._spent.setdefault(goal, (0.0, None))
         match event:
             case ev.GoalStarted():
@@ -453,9 +296,8 @@ class Watch:
             case ev.GoalBlocked():
                 worked_s = spent_s + (now - since if since is not None else 0.0)
                 budget_s = state.spec.budget_wall_s or 0.0
-                self._hold(
-                    hold.time_spent_is_time_that_passed, goal, event.reason, worked_s, budget_s
-                )
+                rule = hold.time_spent_is_time_that_passed
+                self._hold(rule, goal, event.reason, worked_s, budget_s)
 
     def all_dead(self) -> None:
         """The daemon died, and every worker with it."""
@@ -471,7 +313,7 @@ class Watch:
             self._hold(hold.two_epochs_never_live_at_once, goal, "daemon's end", alive)
 
     def _crashed(self, goal: str, event: ev.Event) -> None:
-        times = self._crashes.setdefault(goal, [])
+        times = self._crashes[goal]
         if isinstance(event, ev.GoalRequeued):
             times.clear()  # a person said: go on
         if isinstance(event, ev.WorkerExited) and event.crash:
@@ -482,7 +324,7 @@ class Watch:
     def _begins_again(self, goal: str) -> None:
         limits = self._world.limits
         since = self._world.clock.now - limits.window_s
-        crashes = sum(t > since for t in self._crashes.get(goal, []))
+        crashes = sum(t > since for t in self._crashes[goal])
         rule = hold.restart_intensity_holds
         self._hold(rule, goal, crashes, limits.restarts, limits.window_s)
 

@@ -38,6 +38,8 @@ command = ["simulated"]
 """
 VERSIONS_KEPT = 8
 KINDS = ("llm", "llm", "own", "plain", "runbook")
+HAPPENINGS = ("requests", "reloads", "jumps", "edits", "rivals", "swaps")
+"""What a world counts down: how often each is still to come."""
 
 
 @dataclass(slots=True)
@@ -255,6 +257,9 @@ class World:
     def workspace(self, goal: str) -> str:
         return next(g.spec.workspace for g in self.goals if g.goal_id == goal)
 
+    def kind(self, goal: str) -> str:
+        return next(g.spec.agent for g in self.goals if g.goal_id == goal)
+
     def there(self, workspace: str) -> Files | None:
         """Give the folder that stands at a path, None where nothing does."""
         return self._at.get(workspace)
@@ -307,19 +312,17 @@ class World:
         """Note whose change this is, as clew counts it."""
         for name in names:
             files.by.pop(name, None)
-        if not self.watch.counts_as_its_own(
-            files
-        ):  # what is as the goal made it looks as if no one else came
+        # what is as the goal made it looks as if no one else came
+        if not self.watch.counts_as_its_own(files):
             other = {name for name in names if files.contents.get(name) != files.made.get(name)}
             files.by |= dict.fromkeys(other, "")
 
     def disk_digest(self, goal: str) -> str:
         """Name the files as they are; "" for agents that act themselves, whose word is believed."""
-        spec = next(g.spec for g in self.goals if g.goal_id == goal)
-        if spec.agent == "own":
+        if self.kind(goal) == "own":
             return ""
         files = self.files(goal)
-        digest, versions = files.digest(), self._versions.setdefault(spec.workspace, {})
+        digest, versions = files.digest(), self._versions.setdefault(self.workspace(goal), {})
         if digest not in versions:
             versions[digest] = dict(files.contents)
             if len(versions) > VERSIONS_KEPT:
@@ -334,6 +337,21 @@ class World:
             raise OSError("read-only file system")
         self._at[workspace] = self._folder({})
         self.made.add(self._at[workspace].number)
+
+
+def every_world(monkeypatch: Any, goals: int | None = None, spec: Any = (), **has: Any) -> None:
+    """Let every world that is made have these things, and so many goals, with these keys of their specs."""
+    made = World.__init__
+
+    def make(self: World, seed: int, cast: tuple[str, ...] = ()) -> None:
+        made(self, seed, cast)
+        vars(self).update(has)
+        self.goals = [
+            goal.model_copy(update={"spec": goal.spec.model_copy(update=dict(spec))})
+            for goal in self.goals[:goals]
+        ]
+
+    monkeypatch.setattr(World, "__init__", make)
 
 
 def _toml(value: Any) -> str:

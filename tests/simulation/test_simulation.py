@@ -7,7 +7,7 @@ import re
 import pytest
 from sim_agent import METHODS
 from sim_life import live
-from sim_world import Chaos, World
+from sim_world import HAPPENINGS, Chaos, Clock, every_world
 
 CHUNK = 25
 TELLING = (158, 101, 36, 46, 65, 93, 96)
@@ -34,12 +34,7 @@ def test_a_seed_lives_the_same_life_again():
 def test_lives_have_all_that_a_life_can_have():
     missing = {"completed", "failed", "blocked", "cancelled"}
     missing |= {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"}
-    missing |= {
-        "check_proposed",
-        "attempt_started",
-        "undo_finished",
-        "restored",
-    }
+    missing |= {"check_proposed", "attempt_started", "undo_finished", "restored"}
     restarts = 0
     for seed in (*TELLING, *range(300)):
         lived = live(seed)
@@ -56,20 +51,8 @@ def quiet(monkeypatch):
     """Give a function that lives a life of one goal whose agent has one character; nobody else does anything."""
 
     def lived(seed, character, **spec):
-        made = World.__init__
-
-        def make(self, seed, cast=()):
-            made(self, seed, cast)
-            (goal, *_), self.chaos = self.goals, Chaos()
-            self.goals = [
-                goal.model_copy(
-                    update={"spec": goal.spec.model_copy(update={"not_before": None, **spec})}
-                )
-            ]
-            self.deaths = []
-            self.requests = self.reloads = self.jumps = self.edits = self.rivals = self.swaps = 0
-
-        monkeypatch.setattr(World, "__init__", make)
+        spec = {"not_before": None, **spec}
+        every_world(monkeypatch, 1, spec, chaos=Chaos(), deaths=(), **dict.fromkeys(HAPPENINGS, 0))
         return live(seed, (character,))
 
     return lived
@@ -93,16 +76,8 @@ def test_an_agent_that_calls_any_method_at_random_never_exceeds_a_limit():
 
 
 def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypatch):
-    made = World.__init__
-
-    def make(self, seed, cast=()):
-        made(self, seed, cast)
-        spec = self.goals[0].spec.model_copy(update={"not_before": self.clock.time() + 3_000})
-        self.goals = [self.goals[0].model_copy(update={"spec": spec})]
-        self.deaths, self.jumps = [], 1
-        self.requests = self.reloads = self.edits = 0
-
-    monkeypatch.setattr(World, "__init__", make)
+    spec = {"not_before": Clock().time() + 3_000}
+    every_world(monkeypatch, 1, spec, deaths=(), jumps=1, requests=0, reloads=0, edits=0)
     lives = [live(seed) for seed in range(12)]
     forwards = [one for one in lives if any("set by 3600" in line for line in one.lines)]
     assert forwards
