@@ -196,7 +196,7 @@ def main() -> None:
     given = options.parse_args()
     loops = LoopSettings()
     sets = {path.stem: loaded(path) for path in given.file if path.exists()}
-    sets |= {"stories": stories.SHELF.rows(), "fresh": fresh.SHELF.rows()}
+    sets |= {"stories": stories.SHELF.rows, "fresh": fresh.SHELF.rows}
     print("caught of loops (by a refusal), honest ones refused, honest ones told\n")
     print(f"| | {' | '.join(sets)} |\n| --- |{' --- |' * len(sets)}")
     line("as they are", (score(rows, loops) for rows in sets.values()))

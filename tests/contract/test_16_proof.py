@@ -27,15 +27,7 @@ def worked(clew, tmp_path):
     """A function that has an agent run commands in a workspace and finish; gives the goal and its answers."""
 
     def work(
-        *acts,
-        front="",
-        config=None,
-        base=BASE,
-        check=CHECK,
-        script="",
-        count=1,
-        own_tools=False,
-        wait=True,
+        *acts, front="", config=None, base=BASE, check=CHECK, script="", count=1, own_tools=False
     ):
         folder = tmp_path / "project"
         folder.mkdir(exist_ok=True)
@@ -49,8 +41,7 @@ def worked(clew, tmp_path):
         goal = clew.submit(
             f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n{front}---\n# Greet\n"
         )
-        answers = clew.said(goal, count=count) if wait else []
-        return goal, answers
+        return goal, clew.said(goal, count=count) if count else []
 
     return work
 
@@ -173,11 +164,8 @@ while not pathlib.Path('edited').exists(): time.sleep(0.05)
 
 
 def test_7_what_someone_else_changes_meanwhile_counts_as_they_left_it(clew, worked, tmp_path):
-    goal, _ = worked(
-        "true",
-        script=WAITS + "run('echo \"echo good day\" > greet.sh')\n" + ENDS + ASKS,
-        wait=False,
-    )
+    script = WAITS + "run('echo \"echo good day\" > greet.sh')\n" + ENDS + ASKS
+    goal, _ = worked("true", script=script, count=0)
     clew.wait("action.finished", goal=goal)
     (tmp_path / "project" / "run_tests.sh").write_text(OTHER_TEST)
     (tmp_path / "project" / "edited").touch()
@@ -186,9 +174,8 @@ def test_7_what_someone_else_changes_meanwhile_counts_as_they_left_it(clew, work
 
 
 def test_7_what_the_agent_changes_of_it_afterwards_is_taken_away(clew, worked, tmp_path):
-    goal, _ = worked(
-        "true", script="call('ask', question='which greeting?')\n" + ENDS + ASKS, wait=False
-    )
+    script = "call('ask', question='which greeting?')\n" + ENDS + ASKS
+    goal, _ = worked("true", script=script, count=0)
     clew.wait("goal.blocked", goal=goal)
     (tmp_path / "project" / "run_tests.sh").write_text(OTHER_TEST)
     clew.agent("worker", f"hello()\nrun({CHEAT!r})\n" + ENDS + ASKS)
@@ -215,10 +202,8 @@ def test_8_a_goal_says_which_tests_may_change(clew, worked, tests):
 
 
 def test_8_words_on_tests_do_not_cover_what_an_output_says(clew, worked):
-    _goal, (answer,) = worked(
-        "echo 'echo === 1 failed, 3 passed in 0.10s ===' > run_tests.sh",
-        front="tests: may change\n",
-    )
+    cheat = "echo 'echo === 1 failed, 3 passed in 0.10s ===' > run_tests.sh"
+    _goal, (answer,) = worked(cheat, front="tests: may change\n")
     assert (answer["accepted"], answer["label"]) == (False, "failing_tests")
 
 
@@ -266,11 +251,9 @@ def test_10_a_label_on_record_is_not_made_twice_for_the_same_world(clew, worked)
 
 
 def test_10_another_daemon_answers_with_the_label_and_the_diff_on_record(clew, worked):
-    script = (
-        ENDS.replace("sorted(proof)", "proof.get('diff')")
-        + "if not answer['accepted']: time.sleep(600)\n"
-    )
-    goal, (first,) = worked(CHEAT, script="import time\n" + script)
+    script = ENDS.replace("sorted(proof)", "proof.get('diff')")
+    script = "import time\n" + script + "if not answer['accepted']: time.sleep(600)\n"
+    goal, (first,) = worked(CHEAT, script=script)
     clew.kill()
     clew.start()
     again = clew.said(goal, count=2)[-1]
@@ -294,7 +277,7 @@ def test_11_a_refused_agent_hears_what_fails_and_can_put_it_back(clew, worked):
 
 def test_12_with_a_reason_a_person_is_asked(clew, worked):
     script = "call('finish', success=True, summary='x', tests_changed='the greeting has changed')\n"
-    goal, _ = worked(CHEAT, script=script, wait=False)
+    goal, _ = worked(CHEAT, script=script, count=0)
     blocked = clew.wait("goal.blocked", goal=goal)
     assert "the greeting has changed" in blocked["question"]
 
@@ -313,7 +296,7 @@ def asked(clew, worked):
     """A goal whose proof a person is asked about."""
     script = "call('finish', success=True, summary='x')\n"
     script += "call('finish', success=True, summary='x', tests_changed='it must')\n"
-    goal, _ = worked(CHEAT, script=script, wait=False)
+    goal, _ = worked(CHEAT, script=script, count=0)
     clew.wait("goal.blocked", goal=goal)
     clew.wait("worker.exited", goal=goal)
     return goal
@@ -360,11 +343,7 @@ def test_16_status_proof_and_history_have_the_shapes_of_the_contract(clew, asked
     (check,) = shown["checks"]
     assert set(check) == {"name", "before", "finish", "view"}
     assert set(check["view"]) == {"exit_code", "passed", "failed", "skipped", "seconds"}
-    assert (
-        check["before"]["exit_code"],
-        check["finish"]["exit_code"],
-        check["view"]["exit_code"],
-    ) == (1, 0, 1)
+    assert [check[when]["exit_code"] for when in ("before", "finish", "view")] == [1, 0, 1]
     assert shown["reason"] == "it must"
     assert shown["without_work"] in (None, "pass", "fail")
     line = json.loads(clew.cli("history", asked, "--json"))["actions"][0]
