@@ -27,21 +27,13 @@ ASLEEP_S = 3.0
 
 STUCK_AGENT = ("runbook.call.before", "runbook.send.after", "runbook.call.after")
 STUCK_EXECUTOR = (
-    "executor.next.after",
-    "executor.effect.before",
-    "executor.effect.after",
-    "executor.send.before",
-    "executor.send.after",
-)
+    "executor.next.after", "executor.effect.before", "executor.effect.after",
+    "executor.send.before", "executor.send.after",
+)  # fmt: skip
 STUCK_NURSERY = (
-    "nursery.serve_one.before",
-    "nursery.spawn.before",
-    "nursery.spawn.after",
-    "nursery.serve_one.after",
-    "cell.fork.before",
-    "cell.payload.before",
-    "cell.run.before",
-)
+    "nursery.serve_one.before", "nursery.spawn.before", "nursery.spawn.after",
+    "nursery.serve_one.after", "cell.fork.before", "cell.payload.before", "cell.run.before",
+)  # fmt: skip
 ASLEEP = (
     ("ledger.commit.before", 20),
     ("ledger.commit.after", 30),

@@ -195,12 +195,8 @@ def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place)
     said = [told(clew, goal, number) for number in range(1, len(acts) + 1)]
     results = [result for result, _ in said]
     assert results == ["success"] * 3 + ["error"] * 3 + [
-        "success",
-        "timeout",
-        "error",
-        "error",
-        "success",
-    ]
+        "success", "timeout", "error", "error", "success",
+    ]  # fmt: skip
     assert "not a regular file" in said[3][1]
     clew.wait("goal.completed", goal=goal)
     assert not clew.seen("executor.died")

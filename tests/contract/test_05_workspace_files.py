@@ -5,20 +5,9 @@ import json
 import pytest
 
 ACTION = {
-    "seq",
-    "timestamp",
-    "name",
-    "args",
-    "result",
-    "duration_s",
-    "changed",
-    "paths",
-    "task_idx",
-    "subtask_idx",
-    "epoch",
-    "attempt",
-    "output",
-}
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx",
+    "subtask_idx", "epoch", "attempt", "output",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -71,15 +60,9 @@ def test_loops_name_kind_signature_and_evidence(looped):
     folder = clew.workspace(goal) / ".agent_context"
     loops = clew.until(lambda: json.loads((folder / "loops.json").read_text()))
     assert set(loops[0]) >= {
-        "timestamp",
-        "kind",
-        "action_signature",
-        "attempt_count",
-        "task_idx",
-        "subtask_idx",
-        "evidence",
-        "escalated_to",
-    }
+        "timestamp", "kind", "action_signature", "attempt_count", "task_idx", "subtask_idx",
+        "evidence", "escalated_to",
+    }  # fmt: skip
     assert loops[0]["kind"] == "repetition"
     assert (folder / ".gitignore").read_text().strip() == "*"
 

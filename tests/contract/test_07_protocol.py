@@ -34,29 +34,14 @@ def test_hello_answers_with_the_keys_of_the_contract(clew, played):
     )
     keys, attempt, tools = clew.said(goal, count=3)
     assert set(keys) >= {
-        "goal_id",
-        "epoch",
-        "state",
-        "thresholds",
-        "playbook",
-        "heartbeat_s",
-        "tools",
-        "notes",
-        "feedback",
-        "attempt",
-    }
+        "goal_id", "epoch", "state", "thresholds", "playbook", "heartbeat_s", "tools", "notes",
+        "feedback", "attempt",
+    }  # fmt: skip
     assert set(attempt) >= {"n", "limit", "reason", "tried", "rung"}
     assert set(tools) >= {
-        "run_cmd",
-        "read_file",
-        "write_file",
-        "edit_file",
-        "list_files",
-        "search",
-        "wait",
-        "recall",
-        "finish",
-    }
+        "run_cmd", "read_file", "write_file", "edit_file", "list_files", "search", "wait",
+        "recall", "finish",
+    }  # fmt: skip
 
 
 ACTS = {

@@ -19,23 +19,11 @@ def test_lines_have_time_level_event_and_the_goals_numbers(clew):
     assert all({"level", "event"} <= set(e) for e in clew.events)
     names = {e["event"] for e in clew.events}
     assert names >= {
-        "daemon.started",
-        "daemon.ready",
-        "goal.accepted",
-        "goal.started",
-        "worker.started",
-        "worker.ready",
-        "subtask.started",
-        "action.allowed",
-        "action.finished",
-        "subtask.completed",
-        "task.completed",
-        "check.passed",
-        "goal.completed",
-        "worker.exited",
-        "daemon.stopping",
-        "daemon.stopped",
-    }
+        "daemon.started", "daemon.ready", "goal.accepted", "goal.started", "worker.started",
+        "worker.ready", "subtask.started", "action.allowed", "action.finished",
+        "subtask.completed", "task.completed", "check.passed", "goal.completed",
+        "worker.exited", "daemon.stopping", "daemon.stopped",
+    }  # fmt: skip
     (allowed,) = clew.seen("action.allowed")
     assert {"goal", "epoch", "seq"} <= set(allowed)
 

@@ -9,15 +9,9 @@ def test_metrics_once_have_the_names_of_the_contract(clew):
     clew.wait("goal.completed", goal=goal)
     text = clew.clew("metrics")
     for name in (
-        'clew_goals{status="completed"} 1',
-        "clew_needs_person",
-        "clew_actions_total{",
-        "clew_refusals_total",
-        "clew_worker_restarts_total",
-        "clew_checks_total{",
-        "clew_ledger_commit_seconds",
-        "clew_llm_tokens_total",
-        "clew_build_info{",
-    ):
+        'clew_goals{status="completed"} 1', "clew_needs_person", "clew_actions_total{",
+        "clew_refusals_total", "clew_worker_restarts_total", "clew_checks_total{",
+        "clew_ledger_commit_seconds", "clew_llm_tokens_total", "clew_build_info{",
+    ):  # fmt: skip
         assert name in text
     assert goal not in text

@@ -22,15 +22,9 @@ NAMES = st.sampled_from(["a", "b", "c", "d.pyc", "skipped", "\udcff"])
 PICKS = st.integers(0, 999)
 TEXTS = st.sampled_from(["", "one", "two", "three"])
 PLANTED = (
-    "w/a/b/c/x",
-    "w/a/b/f",
-    "w/a/g",
-    "w/b/f",
-    "w/skipped/f",
-    "w/f",
-    "outside/d/e/f",
+    "w/a/b/c/x", "w/a/b/f", "w/a/g", "w/b/f", "w/skipped/f", "w/f", "outside/d/e/f",
     "outside/f",
-)
+)  # fmt: skip
 
 
 def put(path, text):

@@ -26,13 +26,9 @@ HERE = Path(__file__).parent
 ORDINARY_UID = 4242
 ROLES = ("builtin", "agent", "executor", "own_tools")
 PROGRAM = (
-    "attack.py",
-    "attack_files.py",
-    "attack_keys.py",
-    "attack_kernel.py",
-    "attack_processes.py",
-    "attack_sockets.py",
-)
+    "attack.py", "attack_files.py", "attack_keys.py", "attack_kernel.py",
+    "attack_processes.py", "attack_sockets.py",
+)  # fmt: skip
 KEY = "sk-test-4f9c1d77e0b24a6f9b3c"
 REFUSALS = {
     *("EPERM", "EACCES", "EROFS", "EXDEV", "ENOSYS", "EAFNOSUPPORT"),

@@ -16,12 +16,9 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed"),
 ]
 POSSIBLE = {
-    "ld.so sh writes in home",
-    "ld.so node writes in home",
-    "python writes in home",
-    "python reads the workspace",
-    "python connects to its endpoint",
-}
+    "ld.so sh writes in home", "ld.so node writes in home", "python writes in home",
+    "python reads the workspace", "python connects to its endpoint",
+}  # fmt: skip
 """As docs/security.md says."""
 
 

@@ -122,14 +122,6 @@ def test_arguments_that_grow_beyond_the_wire_are_an_outcome_and_no_crash(clew):
 
 
 NAMES = (
-    "goal",
-    "text",
-    "signature",
-    "id",
-    "bullets",
-    "threshold",
-    "form",
-    "query",
-    "text",
+    "goal", "text", "signature", "id", "bullets", "threshold", "form", "query", "text",
     "section",
-)
+)  # fmt: skip

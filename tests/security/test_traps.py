@@ -7,15 +7,9 @@ import sys
 import pytest
 
 PLANTED = (
-    "clew_worker",
-    "clew_daemon",
-    "clew_shared",
-    "pydantic",
-    "json",
-    "psutil",
-    "sitecustomize",
+    "clew_worker", "clew_daemon", "clew_shared", "pydantic", "json", "psutil", "sitecustomize",
     "usercustomize",
-)
+)  # fmt: skip
 TRAP = "import pathlib\npathlib.Path({marker!r}).touch()\n"
 START = "import os, sys; os.execv(sys.argv[1], [sys.argv[1], '-P', *sys.argv[2:]])"
 RACE = """

@@ -37,12 +37,8 @@ ONE_SIDED = {"erratic": {"any": 1}} | {f"only {method}": {method: 1} for method 
 PATIENCE_S = 60.0
 """So long a foreign agent waits for an answer; nobody but itself watches whether it gets on."""
 THOUGHTS = (
-    "I plan to search for it",
-    "I plan to look for it",
-    "hm",
-    "let me run the test",
-    "done?",
-)
+    "I plan to search for it", "I plan to look for it", "hm", "let me run the test", "done?",
+)  # fmt: skip
 WORDS = ("found the cause", "the test fails", "all is well", "")
 LEAVES = (75, 78)
 ODD_ENTRIES: tuple[dict[str, Any], ...] = (

@@ -19,18 +19,9 @@ from clew_shared.record.spec import Spec
 GOAL = "say-hello-1a2b"
 FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
 NEVER = {
-    "httpx2",
-    "watchdog",
-    "uvloop",
-    "structlog",
-    "psutil",
-    "clew_worker",
-    "textual",
-    "starlette",
-    "uvicorn",
-    "jinja2",
-    "anyio",
-}
+    "httpx2", "watchdog", "uvloop", "structlog", "psutil", "clew_worker", "textual",
+    "starlette", "uvicorn", "jinja2", "anyio",
+}  # fmt: skip
 """No command of a few moments needs these: they are the daemon's and the workers'."""
 HERALD = {"apprise", "prometheus_client", "opentelemetry", "google"}
 """These are for `clew herald` alone."""

@@ -87,15 +87,8 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     text = "---\nagent: default\nchecks: {tea: test -e tea}\n---\n# Make tea\n"
     Path("tea.md").write_text(text)
     options = (
-        "--name",
-        "tea",
-        "--agent",
-        "runbook",
-        "--workspace",
-        "work/x",
-        "--check",
-        'test "$A"',
-    )
+        "--name", "tea", "--agent", "runbook", "--workspace", "work/x", "--check", 'test "$A"',
+    )  # fmt: skip
     assert clew("--home", tmp_path / "h", "submit", "tea.md", *options)[0] == 0
     assert Path("tea.md").read_text() == text
     goal = parse(dropped(tmp_path / "h")[0].read_bytes(), "tea.md", ["runbook"])

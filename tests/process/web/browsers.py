@@ -10,13 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[3]
 AXE = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 WITHIN_MS = 60_000
 
 
