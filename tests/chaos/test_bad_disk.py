@@ -40,8 +40,7 @@ GATED = """\
 @pytest.fixture
 def gated(clew):
     """A daemon with a goal that waits for the file `go` of its workspace."""
-    clew.start()
-    goal = clew.submit(GATED)
+    goal = clew.start().submit(GATED)
     clew.until(lambda: "until test" in _last_allowed(clew, goal), "the step that waits")
     return clew, goal
 

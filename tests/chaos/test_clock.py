@@ -52,8 +52,7 @@ def start(clew, **env):
 def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     clew = make_clew({"daemon.max_workers": 5})
     clock = start(clew)
-    done = clew.submit(runbook("echo 1 >> trace"), "done.md")
-    clew.wait("goal.completed", goal=done)
+    done = clew.completed(runbook("echo 1 >> trace"), "done.md")
     steps = ["echo 1 >> trace", GO.format("go"), "echo 2 >> trace"]
     goal = clew.submit(runbook(*steps, budget="{wall_s: 120}"), "goal.md")
     clew.wait("action.allowed", goal=goal, count=2)
@@ -65,8 +64,7 @@ def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     clew.wait("goal.completed", goal=goal)
     unharmed(clew, other)
     clock.set(0)
-    last = clew.submit(runbook("echo 1 >> trace"), "last.md")
-    clew.wait("goal.completed", goal=last)
+    last = clew.completed(runbook("echo 1 >> trace"), "last.md")
     seqs = [line["seq"] for line in clew.history(goal)]
     assert seqs == sorted(set(seqs))
     assert clew.lines(goal, "trace") == ["1", "2"]

@@ -24,9 +24,7 @@ GOAL = """
 @pytest.fixture
 def ended(clew):
     """A home with a completed goal, whose daemon has stopped; all is in the ledger's file."""
-    clew.start()
-    goal = clew.submit(GOAL)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(GOAL)
     clew.report(goal)
     assert clew.stop() == 0
     return clew, goal

@@ -43,8 +43,7 @@ def waits_for_resources(clew, goal, why):
 def test_a_daemon_without_descriptors_goes_on_when_there_are_some(make_clew, spare):
     clew = make_clew(SLOW)
     worker(clew)
-    clew.start()
-    at_work = clew.submit(foreign("worker"), "work.md")
+    at_work = clew.start().submit(foreign("worker"), "work.md")
     idle = clew.submit(foreign("worker"), "idle.md")
     clew.said(at_work)
     clew.said(idle)

@@ -27,8 +27,7 @@ workspace: {workspace}
 
 
 def completed(clew, workspace):
-    goal = clew.start().submit(STEPS.format(workspace=workspace))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(STEPS.format(workspace=workspace))
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     return goal
 

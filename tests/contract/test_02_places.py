@@ -6,9 +6,7 @@ import stat
 
 
 def test_all_is_under_one_folder_with_home(clew):
-    clew.start()
-    goal = clew.submit("# Nothing\n- [ ] it\n  ```sh\n  true\n  ```\n")
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed("# Nothing\n- [ ] it\n  ```sh\n  true\n  ```\n")
     made = {path.name for path in clew.home.iterdir()}
     assert made >= {"config.toml", "inbox", "outbox", "workspaces", "state", "run"}
 
@@ -38,8 +36,7 @@ def test_a_second_daemon_and_a_restore_refuse_and_say_who_holds_the_ledger(clew)
 
 
 def test_a_ledger_deleted_under_the_daemon_stops_it(clew):
-    clew.start()
-    clew.submit("# Nothing\n- [ ] it\n  ```sh\n  true\n  ```\n")
+    clew.start().submit("# Nothing\n- [ ] it\n  ```sh\n  true\n  ```\n")
     for path in (clew.home / "state").glob("ledger.db*"):
         path.unlink()
     assert clew.daemon.wait(60) == 78

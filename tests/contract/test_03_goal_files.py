@@ -13,12 +13,10 @@ def done_step(clew, front="", command="true"):
 
 
 def test_headings_are_tasks_items_subtasks_and_fenced_blocks_actions(clew):
-    clew.start()
-    goal = clew.submit(
+    goal = clew.start().completed(
         "# Make a package\n## Files\n- [ ] one\n  ```text file=a/b.txt\n  hello\n  ```\n"
         "- [x] done before\n## Look\n- [ ] two\n  ```sh\n  cat a/b.txt\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     tasks = clew.state(goal)["goal"]["tasks"]
     assert [[s["description"] for s in t["subtasks"]] for t in tasks] == [
         ["one", "done before"],
@@ -30,9 +28,7 @@ def test_headings_are_tasks_items_subtasks_and_fenced_blocks_actions(clew):
 
 
 def test_done_when_holds_checks(clew):
-    clew.start()
-    goal = clew.submit(STEP.format("touch made") + "## Done when\n- `test -f made`\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(STEP.format("touch made") + "## Done when\n- `test -f made`\n")
     assert clew.goal(goal)["verified"] is True
 
 
@@ -52,8 +48,7 @@ def test_a_goal_without_checks_is_unverified_and_the_report_says_so(clew):
 
 
 def test_a_file_leaves_the_inbox_when_it_is_accepted_and_its_id_is_readable(clew):
-    clew.start()
-    goal = clew.submit("# Create the mathx package\n- [ ] it\n  ```sh\n  true\n  ```\n")
+    goal = clew.start().submit("# Create the mathx package\n- [ ] it\n  ```sh\n  true\n  ```\n")
     assert goal.startswith("create-")
     assert not (clew.home / "inbox" / "goal.md").exists()
 
@@ -140,9 +135,7 @@ def test_what_will_not_be_taken_is_named_by_status_and_doctor(clew):
 
 
 def test_unknown_keys_are_ignored_and_named_with_the_one_that_was_meant(clew):
-    clew.start()
-    goal = clew.submit("---\npriorty: 3\nassignee: me\n---\n" + STEP.format("true"))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed("---\npriorty: 3\nassignee: me\n---\n" + STEP.format("true"))
     report = clew.report(goal)
     assert "priorty" in report
     assert "priority" in report.replace("priorty", "")
@@ -198,16 +191,14 @@ def test_another_folder_in_place_of_the_workspace_blocks_the_goal(clew):
 
 
 def test_a_goal_waits_for_those_it_depends_on(clew):
-    clew.start()
-    late = clew.submit("---\ndepends_on: [base]\n---\n" + STEP.format("true"), "late.md")
+    late = clew.start().submit("---\ndepends_on: [base]\n---\n" + STEP.format("true"), "late.md")
     assert clew.until(lambda: clew.goal(late)["waiting"])["for"]
     clew.submit("---\nname: base\n---\n" + STEP.format("true"), "base.md")
     clew.wait("goal.completed", goal=late)
 
 
 def test_not_before_is_waited_for(clew):
-    clew.start()
-    goal = clew.submit("---\nnot_before: 2999-01-01T00:00:00Z\n---\n" + STEP.format("true"))
+    goal = clew.start().submit("---\nnot_before: 2999-01-01T00:00:00Z\n---\n" + STEP.format("true"))
     waiting = clew.until(lambda: clew.goal(goal)["waiting"])
     assert waiting["until"].startswith("2999-01-01")
 
@@ -230,8 +221,7 @@ def test_retries_run_a_failed_step_again(clew):
 
 
 def test_a_block_may_have_its_own_timeout(clew):
-    clew.start()
-    goal = clew.submit("# X\n- [ ] it\n  ```sh timeout=1s\n  sleep 60\n  ```\n")
+    goal = clew.start().submit("# X\n- [ ] it\n  ```sh timeout=1s\n  sleep 60\n  ```\n")
     clew.wait("goal.blocked", goal=goal)
     assert clew.until(lambda: clew.history(goal))[0]["result"] == "timeout"
 

@@ -37,6 +37,5 @@ def test_any_key_can_be_set_by_environment_and_config_says_where_it_comes_from(c
 def test_the_default_agent_is_named_by_the_config(clew):
     clew.agent("mine", "hello()\ncall('finish', success=True, summary='ok')\n")
     clew.configure({"agents.default": "mine"})
-    clew.start()
-    goal = clew.submit("# Whatever\n")
+    goal = clew.start().submit("# Whatever\n")
     clew.until(lambda: clew.goal(goal)["agent"] == "mine")

@@ -21,11 +21,9 @@ GOAL_KEYS = {
 @pytest.fixture
 def ended(clew):
     """A daemon with a goal that is completed."""
-    clew.start()
-    goal = clew.submit(
+    goal = clew.start().completed(
         "---\nchecks: {made: test -f made}\n---\n" + STEP.format("touch made; echo hi")
     )
-    clew.wait("goal.completed", goal=goal)
     clew.wait("worker.exited", goal=goal)
     clew.until(lambda: clew.history(goal))
     return clew, goal
@@ -118,8 +116,7 @@ def test_submit_wait_ends_with_the_goal(clew):
 
 def test_pause_resume_cancel_retry_and_rm(clew):
     clew.agent("idle", "hello()\nnotice('stop')\n")
-    clew.start()
-    goal = clew.submit("---\nagent: idle\n---\n# Wait\n")
+    goal = clew.start().submit("---\nagent: idle\n---\n# Wait\n")
     clew.wait("worker.ready", goal=goal)
     clew.cli("pause", goal)
     clew.until(lambda: clew.goal(goal)["pid"] is None)
@@ -148,8 +145,7 @@ def test_feedback_resumes_a_blocked_goal_and_reaches_the_agent(clew):
             done()
         """,
     )
-    clew.start()
-    goal = clew.submit("---\nagent: asks\n---\n# Paint\n")
+    goal = clew.start().submit("---\nagent: asks\n---\n# Paint\n")
     clew.wait("goal.blocked", goal=goal)
     assert "which colour?" in clew.goal(goal)["reason"]
     clew.cli("feedback", goal, "green", "please")
@@ -158,8 +154,7 @@ def test_feedback_resumes_a_blocked_goal_and_reaches_the_agent(clew):
 
 
 def test_continue_goes_on_with_a_blocked_goal(clew):
-    clew.start()
-    goal = clew.submit(STEP.format("test -e now"))
+    goal = clew.start().submit(STEP.format("test -e now"))
     clew.wait("goal.blocked", goal=goal)
     (clew.workspace(goal) / "now").touch()
     clew.cli("continue", goal)
@@ -175,8 +170,7 @@ def test_diff_and_undo_of_a_goal(ended):
 
 def test_undo_is_refused_while_the_goal_runs(clew):
     clew.agent("idle", "hello()\nrun('touch x')\nnotice('stop')\n")
-    clew.start()
-    goal = clew.submit("---\nagent: idle\n---\n# Wait\n")
+    goal = clew.start().submit("---\nagent: idle\n---\n# Wait\n")
     clew.wait("action.finished", goal=goal)
     clew.cli("undo", goal, "--yes", code=1)
 

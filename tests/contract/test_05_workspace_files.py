@@ -23,8 +23,7 @@ def looped(clew):
         notice("stop")
         """,
     )
-    clew.start()
-    goal = clew.submit("---\nagent: loops\n---\n# Loop\n")
+    goal = clew.start().submit("---\nagent: loops\n---\n# Loop\n")
     assert clew.said(goal) == [["blocked", "repetition"]]
     clew.wait("action.finished", goal=goal, count=3)
     return clew, goal

@@ -11,8 +11,7 @@ IDLE = "hello()\nnotice('stop')\n"
 
 def test_hup_applies_thresholds_to_running_agents_and_lists_the_change(clew):
     clew.agent("waits", "hello()\nsay(str(notice('thresholds'))[:400])\nnotice('stop')\n")
-    clew.start()
-    goal = clew.submit("---\nagent: waits\n---\n# Wait\n")
+    goal = clew.start().submit("---\nagent: waits\n---\n# Wait\n")
     clew.wait("worker.ready", goal=goal)
     clew.configure({"loops.repeat_limit": 5})
     clew.daemon.send_signal(signal.SIGHUP)
@@ -35,8 +34,7 @@ def test_hup_with_a_wrong_config_changes_nothing(clew):
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_all_and_the_goal_goes_on_at_the_next_start(clew, signum):
     clew.agent("idle", IDLE)
-    clew.start()
-    goal = clew.submit("---\nagent: idle\n---\n# Wait\n")
+    goal = clew.start().submit("---\nagent: idle\n---\n# Wait\n")
     clew.wait("worker.ready", goal=goal)
     assert clew.stop(signum) == 0
     clew.start()
@@ -46,8 +44,7 @@ def test_a_stop_ends_all_and_the_goal_goes_on_at_the_next_start(clew, signum):
 
 def test_an_action_that_ends_within_the_grace_has_its_outcome_recorded(clew):
     clew.agent("slow", "hello()\nrun('touch begun; sleep 1; echo end')\nnotice('stop')\n")
-    clew.start()
-    goal = clew.submit("---\nagent: slow\n---\n# Work\n")
+    goal = clew.start().submit("---\nagent: slow\n---\n# Work\n")
     clew.until((clew.workspace(goal) / "begun").exists)
     clew.stop()
     clew.start()
@@ -68,8 +65,7 @@ def test_workers_die_with_a_daemon_that_is_killed_and_it_goes_on_from_the_record
         done()
         """,
     )
-    clew.start()
-    goal = clew.submit("---\nagent: two\n---\n# Work\n")
+    goal = clew.start().submit("---\nagent: two\n---\n# Work\n")
     clew.wait("action.finished", goal=goal)
     clew.kill()
     clew.start()
@@ -83,8 +79,7 @@ EXITS = {75: ("waiting", 0), 78: ("blocked", 0)}
 @pytest.mark.parametrize("code", EXITS)
 def test_exit_codes_of_a_worker(clew, code):
     clew.agent("exits", f"hello()\nimport os\nos._exit({code})\n")
-    clew.start()
-    goal = clew.submit("---\nagent: exits\n---\n# Exit\n")
+    goal = clew.start().submit("---\nagent: exits\n---\n# Exit\n")
     status, restarts = EXITS[code]
     clew.until(lambda: clew.goal(goal)["status"] == status)
     assert clew.goal(goal)["restarts"] == restarts
@@ -93,17 +88,14 @@ def test_exit_codes_of_a_worker(clew, code):
 @pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os._exit(0)"])
 def test_any_other_end_is_a_crash_and_the_worker_is_restarted(clew, end):
     clew.agent("crashes", f"hello()\nimport os\nif epoch == 1:\n    {end}\ndone()\n")
-    clew.start()
-    goal = clew.submit("---\nagent: crashes\n---\n# Crash\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed("---\nagent: crashes\n---\n# Crash\n")
     assert clew.goal(goal)["restarts"] == 1
 
 
 def test_a_worker_that_falls_silent_is_killed_and_restarted(clew):
     clew.configure({"heartbeat.timeout_s": 1.0})
     clew.agent("silent", "import time\nif epoch == 1:\n    time.sleep(600)\nhello()\ndone()\n")
-    clew.start()
-    goal = clew.submit("---\nagent: silent\n---\n# Sleep\n")
+    goal = clew.start().submit("---\nagent: silent\n---\n# Sleep\n")
     clew.wait("worker.hung", goal=goal)
     clew.wait("goal.completed", goal=goal)
 

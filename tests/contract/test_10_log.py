@@ -8,9 +8,7 @@ STEP = (
 
 
 def test_lines_have_time_level_event_and_the_goals_numbers(clew):
-    clew.start()
-    goal = clew.submit(STEP.format("touch made"))
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed(STEP.format("touch made"))
     clew.stop()
     clew.now()
     assert all(
@@ -35,8 +33,7 @@ def test_a_secret_is_in_no_file_that_clew_writes(clew):
     place.mkdir()
     (place / "key").write_text(secret)
     step = STEP.format("cat key; touch made").replace("---\n", f"---\nworkspace: {place}\n", 1)
-    goal = clew.submit(step)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(step)
     clew.report(goal)
     clew.stop()
     own = {clew.home / "state" / "snapshots"}  # of the person's files, for an undo

@@ -21,8 +21,7 @@ def test_an_attempt_starts_over_with_what_was_tried_and_is_no_restart(clew):
         say(notice("stop")["reason"])
         """,
     )
-    clew.start()
-    goal = clew.submit(GOAL)
+    goal = clew.start().submit(GOAL)
     assert clew.said(goal, count=3)[:3] == [[1, 2, False, False], "attempt", [2, 2, True, True]]
     assert clew.goal(goal)["restarts"] == 0
     assert clew.goal(goal)["attempt"] in (2, {"n": 2, "limit": 2})
@@ -33,10 +32,9 @@ def test_diff_shows_and_undo_reverts_and_an_undo_can_be_undone(clew):
     place = clew.folder / "ws"
     place.mkdir()
     (place / "kept").write_text("old\n")
-    goal = clew.submit(
+    goal = clew.completed(
         f"---\nworkspace: {place}\n---\n# Change\n- [ ] it\n  ```sh\n  echo new > kept; echo x > made\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     shown = clew.cli("diff", goal)
     assert "-old" in shown
     assert "+new" in shown
@@ -51,8 +49,7 @@ def test_what_someone_else_changed_is_never_overwritten(clew):
         "pair",
         "hello()\nrun('echo mine > a')\nsay('first')\nnotice('feedback')\nrun('echo more > b')\ndone()\n",
     )
-    clew.start()
-    goal = clew.submit("---\nagent: pair\n---\n# Pair\n")
+    goal = clew.start().submit("---\nagent: pair\n---\n# Pair\n")
     clew.said(goal)
     (clew.workspace(goal) / "theirs").write_text("by hand\n")
     clew.cli("feedback", goal, "go on")
@@ -94,10 +91,9 @@ def test_ignored_files_are_in_no_snapshot_and_diff_says_so(clew):
     place = clew.folder / "ws"
     place.mkdir()
     (place / ".gitignore").write_text("secret*\n")
-    goal = clew.submit(
+    goal = clew.completed(
         f"---\nworkspace: {place}\n---\n# Change\n- [ ] it\n  ```sh\n  echo x > secret.txt; echo y > seen\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     said = clew.cli("diff", goal)
     assert "seen" in said
     assert "ignore" in said.lower()
@@ -106,7 +102,5 @@ def test_ignored_files_are_in_no_snapshot_and_diff_says_so(clew):
 
 
 def test_diff_as_json_names_the_files(clew):
-    clew.start()
-    goal = clew.submit("# Change\n- [ ] it\n  ```sh\n  echo x > made\n  ```\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed("# Change\n- [ ] it\n  ```sh\n  echo x > made\n  ```\n")
     assert "made" in json.dumps(json.loads(clew.cli("diff", goal, "--json")))

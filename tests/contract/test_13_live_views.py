@@ -55,9 +55,7 @@ def test_a_link_works_once(web):
 
 
 def test_the_stream_gives_events_in_order_from_a_cursor(clew):
-    clew.start()
-    goal = clew.submit("# Do\n- [ ] it\n  ```sh\n  true\n  ```\n")
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed("# Do\n- [ ] it\n  ```sh\n  true\n  ```\n")
     with socket.socket(socket.AF_UNIX) as stream:
         stream.settimeout(DEADLINE_S)
         stream.connect(str(clew.home / "run" / "control.sock"))

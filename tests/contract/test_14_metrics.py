@@ -2,11 +2,9 @@
 
 
 def test_metrics_once_have_the_names_of_the_contract(clew):
-    clew.start()
-    goal = clew.submit(
+    goal = clew.start().completed(
         "---\nchecks: {made: test -f made}\n---\n# Do\n- [ ] it\n  ```sh\n  touch made\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     text = clew.clew("metrics")
     for name in (
         'clew_goals{status="completed"} 1', "clew_needs_person", "clew_actions_total{",

@@ -37,8 +37,7 @@ def worked(clew, tmp_path):
         lines = "".join(f"run({one!r})\n" for one in acts)
         clew.agent("worker", f"hello()\n{lines}{script or ENDS + ASKS}", own_tools=own_tools)
         clew.configure(config or {})
-        clew.start()
-        goal = clew.submit(
+        goal = clew.start().submit(
             f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n{front}---\n# Greet\n"
         )
         return goal, clew.said(goal, count=count) if count else []
@@ -328,8 +327,7 @@ def test_15_clew_proof_shows_each_check_three_times_and_its_exit_code(clew, aske
 
 
 def test_15_there_is_no_proof_of_a_goal_without_checks(clew):
-    clew.start()
-    goal = clew.submit("# Do\n\n## One\n\n- [ ] step\n  ```sh\n  true\n  ```\n")
+    goal = clew.start().submit("# Do\n\n## One\n\n- [ ] step\n  ```sh\n  true\n  ```\n")
     ended(clew, goal)
     assert "no checks" in clew.clew("proof", goal, code=1)
     assert clew.goal(goal)["proof"] is None

@@ -110,6 +110,12 @@ class Clew:
         self.drop(textwrap.dedent(text), name)
         return self.wait("goal.accepted", since=since, file=name)["goal"]
 
+    def completed(self, text: str, name: str = "goal.md") -> str:
+        """Submit a goal and wait until it is completed; its id."""
+        goal = self.submit(text, name)
+        self.wait("goal.completed", goal=goal)
+        return goal
+
     # -- life
 
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":

@@ -134,8 +134,7 @@ def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_i
         clew.model(bigger, "bigger", api_key_file=str(key))
         with (clew.home / "config.toml").open("a") as config:
             config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
-        goal = clew.start().submit(goal_text())
-        clew.wait("goal.completed", goal=goal)
+        clew.start().completed(goal_text())
     assert set(small.attempts) == {1}
     assert {r["model"] for r in bigger.requests} == {"bigger"}
     assert {h["authorization"] for h in bigger.headers} == {"Bearer sk-bigger-0123456789"}
@@ -151,8 +150,7 @@ def test_the_small_model_is_asked_again_at_the_next_subtask(clew):
         clew.model(bigger, "bigger")
         with (clew.home / "config.toml").open("a") as config:
             config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
-        goal = clew.start().submit(goal_text())
-        clew.wait("goal.completed", goal=goal)
+        goal = clew.start().completed(goal_text())
         assert len(bigger.requests) == 2
     started = [e["agent"] for e in clew.seen("worker.started", goal=goal)]
     assert [a == "bigger" for a in started] == [False, True, False]

@@ -28,8 +28,7 @@ def ledger(clew):
 
 def completed(clew):
     """Let one goal complete, stop, and put everything into the main file of the ledger."""
-    goal = clew.start().submit(FINE)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(FINE)
     clew.report(goal)
     assert clew.stop() == 0
     return goal

@@ -158,7 +158,6 @@ def test_a_worker_cannot_leave_its_group(clew, own, start):
     start()
     command = f"""for f in $(find {own} -name cgroup.procs); do echo $$ > $f && echo $f >> out; done
   mkdir {own}/new && echo new >> out; cat /proc/self/cgroup > seen; true"""
-    goal = clew.submit(GOAL.format(command=command))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(GOAL.format(command=command))
     assert clew.lines(goal, "out") == []
     assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")

@@ -54,8 +54,7 @@ def test_a_goal_whose_check_fails_is_not_finished_and_says_which(clew, tmp_path)
         }
     )
     front = "---\nagent: own\nchecks:\n  there: test -f there\n---\n"
-    goal = clew.start().submit(f"{front}# Do it\n- [ ] Make it there\n")
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed(f"{front}# Do it\n- [ ] Make it there\n")
     clew.stop()
 
 
@@ -71,8 +70,7 @@ def test_after_a_crash_the_agent_sees_what_is_done_what_it_said_and_what_is_bloc
             "sandbox.write": [str(shown.parent)],
         }
     )
-    goal = clew.start().submit(f"---\nagent: own\n---\n{GOAL}")
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed(f"---\nagent: own\n---\n{GOAL}")
     clew.stop()
     text = shown.read_text()
     assert "DONE: First: a.txt has one line" in text
@@ -105,7 +103,6 @@ def test_tasks_that_an_agent_brings_are_its_plan_and_others_in_their_place_a_rep
     command = [sys.executable, "-I", "-B", str(script)]
     own = {"kind": "command", "command": command, "own_tools": True}
     clew.configure({f"agents.own.{key}": value for key, value in own.items()})
-    goal = clew.start().submit("---\nagent: own\n---\nDo it\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed("---\nagent: own\n---\nDo it\n")
     (task,) = clew.ask("status", goal=goal)["goal"]["goal"]["tasks"]
     assert [one["description"] for one in task["subtasks"]] == ["Another way"]

@@ -41,9 +41,7 @@ def tea(tmp_path_factory):
     become_subreaper()
     clew = Clew(folder / "clew")
     try:
-        clew.start()
-        goal = clew.submit(GOAL.format(workspace=kitchen), "tea.md")
-        clew.wait("goal.completed", goal=goal)
+        goal = clew.start().completed(GOAL.format(workspace=kitchen), "tea.md")
         clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
         with_daemon = clew.cli("diff", "tea")
         clew.stop()
@@ -115,8 +113,7 @@ def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
     folder = tmp_path / "kitchen"
     folder.mkdir()
     text = GOAL.format(workspace=folder).replace("mv spoon ladle && rm cup && ", "")
-    goal = clew.start().submit(text.replace("chmod +x recipe && ", ""), "tea.md")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(text.replace("chmod +x recipe && ", ""), "tea.md")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     (folder / "mine").write_text("mine\n")
     clew.cli("undo", goal, "--json")  # which takes a snapshot
@@ -133,10 +130,9 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
     step = "echo x > cut; rm gone; mkdir in; cp same in/large"
-    goal = clew.start().submit(
+    goal = clew.start().completed(
         f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  {step}\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     found = {one["path"]: one for one in json.loads(clew.cli("diff", goal, "--json"))["files"]}
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {

@@ -34,8 +34,7 @@ def worker(clew):
 
 def test_the_worker_in_plain_sockets_does_its_goal(worker):
     clew = worker("plain", example(AGENTS, "python agent=plain"))
-    goal = clew.submit(GOAL)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(GOAL)
     assert clew.lines(goal, "a.txt") == ["hello"]
 
 
@@ -48,20 +47,16 @@ def test_the_worker_in_plain_sockets_leaves_what_it_cannot_do_to_a_person(worker
 
 def test_the_worker_with_its_own_tools_does_its_goal(worker):
     clew = worker("own", example(AGENTS, "python agent=own"), own_tools=True)
-    goal = clew.submit("---\nagent: own\n---\nMake notes of today.\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed("---\nagent: own\n---\nMake notes of today.\n")
     assert clew.lines(goal, "notes/today.txt")
 
 
 def test_the_worker_with_the_library_does_its_goal(worker):
     clew = worker("mine", example(AGENTS, "python agent=mine"))
-    goal = clew.submit("---\nagent: mine\n---\nLook where we are.\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed("---\nagent: mine\n---\nLook where we are.\n")
     assert clew.lines(goal, "where.txt")
 
 
 def test_the_first_goal_of_the_readme_is_completed(clew):
-    clew.start()
-    goal = clew.submit(FIRST_GOAL.replace("workspace: ~/greet\n", ""))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(FIRST_GOAL.replace("workspace: ~/greet\n", ""))
     assert clew.seen("check.passed", goal=goal, name="greets")

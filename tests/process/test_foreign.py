@@ -25,8 +25,7 @@ def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again
         """,
         own_tools=True,
     )
-    goal = clew.start().submit(by("own", front="checks:\n  seven: grep -q 7 a.txt\n"))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(by("own", front="checks:\n  seven: grep -q 7 a.txt\n"))
     assert clew.said(goal, count=7) == [[False, None]] * 6 + [[True, None]]
 
 
@@ -126,8 +125,7 @@ def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
     key = "sk-abcdefghijklmnop1234567890"
     with ScriptedLlm(plan(("k", f"test {key} = x"), ("fine", "true")), WRITE, DONE) as llm:
         clew.model(llm, "thinker")
-        goal = clew.start().submit(goal_file(LONG))
-        clew.wait("goal.completed", goal=goal)
+        goal = clew.start().completed(goal_file(LONG))
     assert [one["name"] for one in clew.seen("check.proposed", goal=goal)] == ["fine"]
     assert key not in clew.log.read_text()
     assert key not in clew.report(goal)

@@ -61,8 +61,7 @@ def identified(home, name="Ada Example", more=""):
 
 def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home, repository):
     identified(home, more="[credential]\nhelper = !touch /nowhere/helped\n")
-    goal = clew.start().submit(COMMIT.format(workspace=repository))
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed(COMMIT.format(workspace=repository))
     said = git(repository, "log", "-1", "--format=%an <%ae> %cn <%ce>")
     assert said == "Ada Example <ada@example.com> Ada Example <ada@example.com>\n"
     assert git(repository, "status", "--porcelain") == ""
@@ -74,8 +73,7 @@ def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_
 ):
     identified(home)
     clew.start(GIT_AUTHOR_NAME="Someone Else", GIT_SSH_COMMAND="false")
-    goal = clew.submit("# See\n- [ ] See\n  ```sh\n  env | grep ^GIT_ > seen\n  ```\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed("# See\n- [ ] See\n  ```sh\n  env | grep ^GIT_ > seen\n  ```\n")
     assert sorted(clew.lines(goal, "seen")) == [
         "GIT_AUTHOR_EMAIL=ada@example.com",
         "GIT_AUTHOR_NAME=Someone Else",

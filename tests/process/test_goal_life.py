@@ -50,8 +50,7 @@ def test_root_without_all_of_its_rights_can_run_goals(clew, rights):
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root, and setpriv to take rights away")
     clew.start(under=("setpriv", f"--bounding-set={rights}", "--inh-caps=-all"))
-    goal = clew.submit(HELLO)
-    clew.wait("goal.completed", goal=goal)
+    clew.completed(HELLO)
 
 
 # -- .agent_context

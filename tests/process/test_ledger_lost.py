@@ -29,9 +29,7 @@ def ledger_of(clew) -> Path:
 
 def at_work(clew) -> str:
     """A completed goal, and another one that has taken some steps."""
-    clew.start()
-    done = clew.submit(DONE, "done.md")
-    clew.wait("goal.completed", goal=done)
+    clew.start().completed(DONE, "done.md")
     goal = clew.submit(WORK, "work.md")
     clew.wait("action.finished", goal=goal, count=3)
     return goal
@@ -120,12 +118,9 @@ def test_a_log_that_is_removed_after_a_kill_is_missed(clew):
 
 
 def test_an_older_ledger_put_back_while_no_daemon_runs_is_refused_and_named(clew):
-    clew.start()
-    first = clew.submit(DONE, "first.md")
-    clew.wait("goal.completed", goal=first)
+    first = clew.start().completed(DONE, "first.md")
     old = older_copy(clew)
-    second = clew.submit(DONE.replace("Say", "Sing"), "second.md")
-    clew.wait("goal.completed", goal=second)
+    second = clew.completed(DONE.replace("Say", "Sing"), "second.md")
     third = clew.submit("---\nnot_before: 2999-01-01T00:00:00Z\n---\n# Later\n", "third.md")
     assert clew.stop() == 0
     new = clew.folder / "new.db"

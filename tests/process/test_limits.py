@@ -18,8 +18,7 @@ ANSWERS = {
 def test_a_model_that_gives_one_answer_for_ever_is_asked_no_more_often_than_its_limit(clew, answer):
     with ScriptedLlm(then=ANSWERS[answer]) as llm:
         clew.model(llm, "thinker")
-        clew.start()
-        goal = clew.submit(goal_text("max_iterations: 3"))
+        goal = clew.start().submit(goal_text("max_iterations: 3"))
         assert "3 iterations" in clew.wait("goal.blocked", goal=goal)["reason"]
         clew.until(lambda: clew.goal(goal)["pid"] is None, "the end of the worker")
         assert len(llm.requests) == 3
@@ -30,8 +29,7 @@ def test_a_model_that_gives_one_answer_for_ever_is_asked_no_more_often_than_its_
 def test_a_model_that_only_plans_is_stopped_by_tokens_or_turns_and_its_loop_is_shown(clew):
     with ScriptedLlm(then=ANSWERS["plans"]) as llm:
         clew.model(llm, "thinker")
-        clew.start()
-        goal = clew.submit(goal_text(f"budget: {{tokens: {5 * TURN_TOKENS}}}"), "tokens.md")
+        goal = clew.start().submit(goal_text(f"budget: {{tokens: {5 * TURN_TOKENS}}}"), "tokens.md")
         reason = clew.wait("goal.blocked", goal=goal)["reason"]
         assert reason == f"budget: the budget of {5 * TURN_TOKENS} tokens is used up"
         assert len(llm.requests) == 5

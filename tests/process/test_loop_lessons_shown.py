@@ -53,8 +53,7 @@ def refusals(clew, llm):
     clew.start()
     counts = []
     for number in range(GOALS):
-        goal = clew.submit(GOAL.format(number), f"part_{number}.md")
-        clew.wait("goal.completed", goal=goal)
+        goal = clew.completed(GOAL.format(number), f"part_{number}.md")
         clew.until(lambda goal=goal: rests_reviewed(clew, goal), "the review")
         counts.append(len(clew.seen("action.blocked", goal=goal)))
     return counts

@@ -186,9 +186,7 @@ CALLS_AND_DIES = """
 def test_turns_that_a_crash_cuts_off_use_up_no_attempt(coder):
     clew = coder(CALLS_AND_DIES)
     clew.configure({"attempts.limit": 3, "attempts.iterations": 2})
-    clew.start()
-    goal = clew.submit(GOAL)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(GOAL)
     assert clew.goal(goal)["restarts"] == 4
     assert clew.lines(goal, "effects") == ["0", "1", "2", "3", "4"]
     assert "attempt.started" not in clew.log.read_text()
@@ -197,8 +195,7 @@ def test_turns_that_a_crash_cuts_off_use_up_no_attempt(coder):
 def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):
     clew = coder("import time; started(); time.sleep(2); failed('unknown model m')")
     clew.configure({"heartbeat.stall_timeout_s": 1.0})
-    clew.start()
-    goal = clew.submit(GOAL)
+    goal = clew.start().submit(GOAL)
     clew.wait("goal.blocked", goal=goal)
     assert "unknown model m" in reason(clew, goal)
     assert clew.goal(goal)["restarts"] == 0
@@ -207,8 +204,7 @@ def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):
 def test_one_that_hangs_is_stalled_in_the_end_and_started_again(coder):
     clew = coder("started(); signal.pause()")
     clew.configure({"heartbeat.stall_timeout_s": 0.2, "restart.max_restarts": 1})
-    clew.start()
-    goal = clew.submit(GOAL)
+    goal = clew.start().submit(GOAL)
     clew.wait("worker.gave_up", goal=goal)
     assert clew.wait("worker.exited", goal=goal)["reason"] == "stalled"
 

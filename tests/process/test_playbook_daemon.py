@@ -52,8 +52,7 @@ def test_a_learned_strategy_is_shown_to_the_next_goals_agent_and_passing_checks_
 
 
 def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):
-    clew.start()
-    goal = clew.submit(
+    goal = clew.start().submit(
         "---\nchecks: {ok: test -f a.py}\n---\n# Write\n\n## S\n- [ ] It\n"
         "  ```python file=a.py\n  x = 1\n  ```\n  ```sh\n  python3 -m unittest; true\n  ```\n"
     )
@@ -70,8 +69,7 @@ def test_switched_off_it_learns_nothing_and_shows_nothing(clew):
     clew.clew("reload")
     again = clew.submit("---\nagent: teacher\n---\nTeach\n", "again.md")
     clew.wait("goal.failed", goal=again)
-    goal = clew.submit(CHECKED)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(CHECKED)
     assert clew.said(goal) == [[]]
     clew.stop()
     assert [event.kind for event in events(clew)] == ["bullet_added"]
@@ -86,8 +84,7 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     clew.clew("playbook", "export", str(clew.home / "out.json"))
     quitter = clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
     clew.stop()
-    clew.start()
-    goal = clew.submit(f"---\nagent: {quitter}\nchecks: {{ok: test -f a}}\n---\nQuit\n")
+    goal = clew.start().submit(f"---\nagent: {quitter}\nchecks: {{ok: test -f a}}\n---\nQuit\n")
     clew.wait("strategy.tagged", goal=goal)
     assert "tes-00001" in clew.clew("playbook", "prune")
     before = clew.clew("playbook", "list", "--json", "--archived")

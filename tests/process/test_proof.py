@@ -34,8 +34,7 @@ def begun(clew, tmp_path):
         (folder / "greet.sh").write_text("echo hullo\n")
         (folder / "run_tests.sh").write_text(test)
         clew.agent("worker", AGENT.format(acts=acts), **agent)
-        clew.start()
-        goal = clew.submit(
+        goal = clew.start().submit(
             f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n---\n# Greet\n"
         )
         return goal, folder

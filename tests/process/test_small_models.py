@@ -15,11 +15,9 @@ def reached(clew, llm, check="grep -q right answer.txt", about="Do it", workspac
     clew.model(llm, "small", model="small-1b")
     clew.start()
     where = f"workspace: {workspace}\n" if workspace else ""
-    goal = clew.submit(
+    return clew.completed(
         f"---\nagent: small\n{where}checks: {{right: {json.dumps(check)}}}\n---\n# {about}\n"
     )
-    clew.wait("goal.completed", goal=goal)
-    return goal
 
 
 def test_to_finish_twice_with_nothing_done_ends_the_attempt(clew):

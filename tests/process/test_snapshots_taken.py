@@ -63,8 +63,7 @@ def changed(report):
 
 @pytest.mark.parametrize("end", ["blocked", "cancelled"])
 def test_what_was_changed_is_in_the_report_however_the_goal_ends(clew, end):
-    clew.start()
-    goal = clew.submit(runbook("echo new > made", "echo more > second; exit 1"))
+    goal = clew.start().submit(runbook("echo new > made", "echo more > second; exit 1"))
     clew.wait("goal.blocked", goal=goal)
     if end == "cancelled":
         clew.cli("cancel", goal)
@@ -184,8 +183,7 @@ RUNBOOK = r"""# Change files
 
 
 def test_history_has_the_paths_that_each_command_changed(clew):
-    goal = clew.start().submit(RUNBOOK)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(RUNBOOK)
     clew.stop()
     paths = [line["paths"] for line in clew.history(goal)]
     assert paths == [
@@ -218,8 +216,7 @@ def test_an_agent_with_its_own_tools_is_credited_with_what_changes_while_it_acts
         """,
         own_tools=True,
     )
-    goal = clew.start().submit("---\nagent: own\n---\n# Do it\n")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed("---\nagent: own\n---\n# Do it\n")
     clew.stop()
     assert [line["paths"] for line in clew.history(goal)] == [
         ["a.txt", "b.txt"],

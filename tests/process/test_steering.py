@@ -108,8 +108,7 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
 
 def test_a_name_means_the_living_goal_or_the_newest_one_and_an_older_one_cannot_take_it_back(clew):
     clew.agent("patient", PATIENT)
-    clew.start()
-    old = clew.submit(text("tea", "patient"), "a.md")
+    old = clew.start().submit(text("tea", "patient"), "a.md")
     clew.said(old)
     clew.drop(text("tea", "patient"), "b.md")
     error = clew.home / "inbox" / "rejected" / "b.md.error.txt"
@@ -135,8 +134,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     """`feedback` of a completed goal said to retry it, and `retry` that there was nothing to retry."""
     clew.agent("worker", WORKS)
     checks = "checks: {worked: test -e worked}\n"
-    goal = clew.start().submit(text("tea", "worker", checks))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(text("tea", "worker", checks))
     clew.report(goal)
     refused = clew.cli("retry", "tea", code=1)
     assert "is completed; say first what is missing (`clew feedback tea …`)" in refused
@@ -180,8 +178,7 @@ checks: {{made: test -f made}}
 
 
 def test_a_step_that_a_person_has_edited_is_carried_out_and_what_was_done_stays(clew, monkeypatch):
-    clew.start()
-    goal = clew.submit(STEPS.format(second="cp absent made"))
+    goal = clew.start().submit(STEPS.format(second="cp absent made"))
     clew.wait("goal.blocked", goal=goal)
     monkeypatch.setenv("VISUAL", "sed -i 's/cp absent made/touch made; echo two >> ran/'")
     assert (

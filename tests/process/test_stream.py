@@ -113,9 +113,7 @@ def test_without_a_daemon_the_events_are_read_from_the_ledger_with_the_same_curs
 
 
 def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_state(clew):
-    clew.start()
-    first = clew.submit(SHORT)
-    clew.wait("goal.completed", goal=first)
+    first = clew.start().completed(SHORT)
     clew.cli("backup", str(clew.folder / "copy.db"))
     with following(clew) as one:
         clew.until(lambda: one.news, "the beginning")

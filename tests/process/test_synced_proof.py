@@ -95,8 +95,7 @@ def test_a_sync_of_the_log_stands_between_each_record_and_its_answer(make_clew, 
     clew, trace = make_clew({"limits.max_actions": 10 * STEPS}), tmp_path / "trace"
     clew.agent("stepper", AGENT, own_tools=True)
     clew.start(under=strace(trace))
-    goal = clew.submit("---\nagent: stepper\n---\n# Steps that are watched\n")
-    clew.wait("goal.completed", goal=goal)
+    clew.completed("---\nagent: stepper\n---\n# Steps that are watched\n")
     clew.stop()  # waits for the tracer, too
 
     lines = trace.read_text(errors="replace").splitlines()

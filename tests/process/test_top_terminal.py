@@ -119,8 +119,7 @@ async def opened(pilot, key, kind):
 
 
 async def test_what_a_goal_has_changed_is_shown_file_by_file_and_is_only_text(clew):
-    goal = clew.start().submit(WRITES)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(WRITES)
     app = TopApp(Instance.of(clew.home, os.environ), goal)
     async with app.run_test(size=(80, 12)) as pilot:
         await opened(pilot, "4", FilesScreen)

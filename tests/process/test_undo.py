@@ -39,9 +39,7 @@ def kitchen(tmp_path):
 def done(clew, kitchen):
     """A daemon whose goal has completed in the kitchen; the picture of the kitchen before."""
     before = seen(kitchen)
-    clew.start()
-    goal = clew.submit(GOAL.format(workspace=kitchen), "tea.md")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(GOAL.format(workspace=kitchen), "tea.md")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     return before
 
@@ -98,8 +96,7 @@ def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_i
     text = "---\nworkspace: {}\n---\n# Work\n## S\n- [ ] one\n  ```sh\n  {}\n  ```\n"
     clew.start()
     place = tmp_path / "outer" / undone
-    goal = clew.submit(text.format(place, "echo new > pot"))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(text.format(place, "echo new > pot"))
     other = clew.submit(text.format(tmp_path / "outer" / busy, "sleep 600"))
     clew.wait("action.allowed", goal=other)
     assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", "--theirs", code=1)
@@ -221,8 +218,7 @@ def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, reposito
     git(repository, "update-index", "-q", "--refresh")
     before, said = bytes_of(repository), git_says(repository)
     head = f"---\nname: tea\nworkspace: {repository}\n---\n"
-    goal = clew.start().submit(head + RUNBOOK)
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(head + RUNBOOK)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     assert git_says(repository) != said
     clew.cli("undo", goal, "--yes")
@@ -235,8 +231,7 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     text = GOAL.replace(
         "chmod 600 recipe", "git add pot && git -c user.name=A -c user.email=a@b commit -qm brewed"
     )
-    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(text.format(workspace=repository), "tea.md")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     before = seen(repository)
     said = clew.cli("undo", goal, "--yes", code=1)
@@ -267,8 +262,7 @@ def test_what_a_person_writes_during_an_undo_of_any_number_of_files_is_left_by_t
 ):
     many = "for n in $(seq 1200); do echo new > n$n; done; echo hot > water"
     text = GOAL.format(workspace=kitchen).replace("echo hot > water", many)
-    goal = clew.start().submit(text, "tea.md")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(text, "tea.md")
     undoing = subprocess.Popen(
         clew.command("undo", goal, "--yes"), env=clew.environment(), stdout=subprocess.PIPE
     )

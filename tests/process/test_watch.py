@@ -156,8 +156,7 @@ def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_bac
 
 @pytest.mark.long
 def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching):
-    clew.start()
-    goal = clew.submit(GATED)
+    goal = clew.start().submit(GATED)
     gate(clew, goal)
     seen = watching("watch", goal)
     seen.until(f"{goal}: in_progress")
@@ -171,8 +170,7 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
 
 
 def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watching):
-    clew.start()
-    first = clew.submit(GATED, "first.md")
+    first = clew.start().submit(GATED, "first.md")
     gate(clew, first)
     seen = watching("watch")
     seen.until(f"{first}: in_progress 0%")
@@ -185,8 +183,7 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
 
 
 def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
-    clew.start()
-    goal = clew.submit(GATED)
+    goal = clew.start().submit(GATED)
     go = gate(clew, goal)
     assert "running: #" in clew.clew("history", goal)
     clew.daemon.send_signal(signal.SIGSTOP)
@@ -217,8 +214,7 @@ def terminal(clew):
 
 
 def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(clew, terminal):
-    clew.start()
-    goal = clew.submit(GATED)
+    goal = clew.start().submit(GATED)
     go = gate(clew, goal)
     window = terminal(60, 20, "watch", goal)
     window.until(r"running for \d+ s: #\d+ echo begun")

@@ -75,8 +75,7 @@ def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon
         done()
         """,
     )
-    goal = clew.start().submit(foreign("patient"))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(foreign("patient"))
     assert not clew.seen("worker.hung")
     assert len(clew.seen("worker.started", goal=goal)) == 1
 
@@ -136,8 +135,7 @@ def test_a_worker_over_its_memory_is_killed(make_clew):
         done(); call("advance"); done()
         """,
     )
-    goal = clew.start().submit(foreign("hog"))
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.start().completed(foreign("hog"))
     assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
 
 
@@ -219,8 +217,7 @@ def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):
         lambda: nursery(clew.daemon.pid), "the nursery is seen"
     )  # 0 would be this whole group
     os.kill(pid, signal.SIGKILL)
-    other = clew.submit(STEPS.replace("until test -e go; do sleep 0.02; done; ", ""), "b.md")
-    clew.wait("goal.completed", goal=other)
+    clew.completed(STEPS.replace("until test -e go; do sleep 0.02; done; ", ""), "b.md")
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
     assert [e["epoch"] for e in clew.seen("worker.started", goal=goal)] == [1]

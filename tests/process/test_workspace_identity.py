@@ -204,8 +204,7 @@ def test_an_action_in_a_workspace_that_was_removed_is_an_error_and_the_goal_wait
         notice("stop")
         """,
     )
-    clew.start()
-    goal = clew.submit("---\nagent: worker\nchecks: {any: 'true'}\n---\n# Work\n")
+    goal = clew.start().submit("---\nagent: worker\nchecks: {any: 'true'}\n---\n# Work\n")
     clew.said(goal)
     remove_at_once(clew.workspace(goal))
     clew.ask("feedback", goal=goal, text="go on")

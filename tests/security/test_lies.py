@@ -43,8 +43,7 @@ def test_forged_numbers_methods_and_epochs_are_errors_and_change_nothing(clew):
         "hello()\nsay(call('propose', tool='y', args={})['seq'])\nnotice('stop')",
         own_tools=True,
     )
-    clew.start()
-    honest = clew.submit(GOAL.format(agent="honest"), "honest.md")
+    honest = clew.start().submit(GOAL.format(agent="honest"), "honest.md")
     seq = clew.said(honest)[0]
     (clew.folder / "agents" / "seq").write_text(str(seq))
     forger = clew.submit(GOAL.format(agent="forger"), "forger.md")
@@ -82,8 +81,7 @@ OUTLIVING = """
 @pytest.mark.long
 def test_who_outlives_its_epoch_is_ended_and_not_heard(clew):
     clew.agent("outliving", OUTLIVING)
-    clew.start()
-    goal = clew.submit(GOAL.format(agent="outliving"), "a.md")
+    goal = clew.start().submit(GOAL.format(agent="outliving"), "a.md")
     clew.wait("worker.ready", goal=goal, epoch=2)
     ended = clew.events.index(clew.wait("worker.exited", goal=goal, epoch=1))
     late = [e for e in clew.events[ended:] if e.get("event", "").startswith("action.")]
@@ -139,8 +137,7 @@ def test_a_flood_of_messages_holds_up_nobody_else(clew):
     before_mb = psutil.Process(clew.daemon.pid).memory_info().rss >> 20
     flooding = clew.submit(GOAL.format(agent="flooding"), "flooding.md")
     clew.said(flooding)
-    working = clew.submit(GOAL.format(agent="working"), "working.md")
-    clew.wait("goal.completed", goal=working)
+    clew.completed(GOAL.format(agent="working"), "working.md")
     assert alive(clew.agent_pid(flooding))
     assert (psutil.Process(clew.daemon.pid).memory_info().rss >> 20) - before_mb < RSS_GROWTH_MB
 

@@ -60,8 +60,7 @@ def test_a_folder_that_becomes_a_link_while_a_tool_writes_leads_nowhere(make_cle
     outside.mkdir()
     (outside / "victim").write_text("as it was")
     clew.agent("racing", RACE.format(outside=outside, tries=TRIES))
-    clew.start()
-    goal = clew.submit("---\nagent: racing\n---\n# race\n")
+    goal = clew.start().submit("---\nagent: racing\n---\n# race\n")
     assert {"success", "error"} >= set(clew.said(goal)[0]) != set()
     clew.wait("goal.failed", goal=goal)
     assert (outside / "victim").read_text() == "as it was"

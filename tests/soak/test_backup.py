@@ -88,8 +88,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     backed_up(clew)
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
-    lost = clew.submit(f"# Lost\n\n## S\n{STEPS}", "lost.md")
-    clew.wait("goal.completed", goal=lost)
+    lost = clew.completed(f"# Lost\n\n## S\n{STEPS}", "lost.md")
     assert "a clew daemon is running" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
     clew.stop()
     (clew.home / "state").chmod(0o777)
@@ -125,9 +124,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
 
 @pytest.mark.long
 def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
-    clew.start()
-    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
-    clew.wait("goal.completed", goal=goal)
+    clew.start().completed(f"# Go\n\n## S\n{STEPS}")
     clew.stop()
     backed_up(clew)
     whole = (clew.folder / "copy.db").read_bytes()
@@ -156,12 +153,9 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
 @pytest.mark.long
 def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
     """Each step that changes a file is the last one of a life, by a wrapper around the calls of the system."""
-    clew.start()
-    first = clew.submit("# First\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "first.md")
-    clew.wait("goal.completed", goal=first)
+    clew.start().completed("# First\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "first.md")
     backed_up(clew)
-    second = clew.submit("# Second\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "second.md")
-    clew.wait("goal.completed", goal=second)
+    clew.completed("# Second\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "second.md")
     clew.kill()  # so that there is a WAL
     dying = (
         "import os, runpy, signal, sys\n"

@@ -193,10 +193,9 @@ def test_a_worker_gets_neither_a_page_nor_a_link(clew, served, mode):
     script.mkdir(parents=True)
     (script / "worker.py").write_text(WORKER)
     asked = f"{sys.executable} -I worker.py {web.port} {clew.home}/run/web.sock"
-    goal = clew.submit(
+    goal = clew.completed(
         f"---\nworkspace: {script}\n---\n# Attack\n- [ ] Attack\n  ```sh\n  {asked}\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     [action] = json.loads(clew.cli("history", goal, "--json"))["actions"]
     said = dict(line.split(" ", 1) for line in action["output"].splitlines())
     assert said["http"] in ("401", "ConnectionRefusedError")

@@ -179,10 +179,9 @@ def test_pages_can_be_read_without_scripts(clew, browser, web):
 
 
 def test_hostile_output_is_text_in_every_page(clew, visitor):
-    goal = clew.submit(
+    goal = clew.completed(
         f"# <img src=x onerror=window.hit=1>\n- [ ] Say\n  ```sh\n  printf '{HOSTILE}\\n'\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     [seq] = recorded(clew, goal)
     for path in ("/", f"/goals/{goal}", f"/goals/{goal}/actions/{seq}", f"/log?goal={goal}"):
         page = visitor.goto(path)
@@ -291,10 +290,9 @@ def test_no_page_has_a_serious_fault_of_accessibility(clew, browser, web, scheme
 
 
 def test_every_page_fits_a_phone(clew, browser, web):
-    goal = clew.submit(
+    goal = clew.completed(
         f"# A goal with {'a-very-long-word' * 20}\n- [ ] Say\n  ```sh\n  echo {'x' * 400}\n  ```\n"
     )
-    clew.wait("goal.completed", goal=goal)
     visitor = Visitor(browser, web, viewport={"width": 360, "height": 740})
     for path in ("/", f"/goals/{goal}", f"/goals/{goal}/changes", "/log", "/new"):
         page = visitor.goto(path)

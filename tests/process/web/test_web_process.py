@@ -44,8 +44,7 @@ def test_a_page_is_told_when_the_daemon_has_another_socket(clew, web):
         clew.kill()
         assert next(told) == [""]
         shutil.rmtree(clew.home / "run")
-        clew.start()
-        goal = clew.submit(HELLO)
+        goal = clew.start().submit(HELLO)
         assert any(goal in goals for goals in told)
 
 
