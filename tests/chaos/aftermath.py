@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import invariants as hold
 from harness import DEADLINE_S
-from sim_watch import Goal
+from sim_account import Goal
 from sim_world import Limits
 
 from clew_daemon.cli.commands.verify import check_ledger

@@ -5,7 +5,6 @@ import http.client
 import json
 import re
 import socket
-import subprocess
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,16 +14,11 @@ from harness import DEADLINE_S
 @pytest.fixture
 def web(clew):
     clew.start()
-    command = clew.command("web", "--listen", "127.0.0.1:0")
-    server = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clew.environment()
-    )
-    for line in server.stdout:
-        if found := re.search(r"http://\S+", line):
-            break
-    yield urlsplit(found[0])
-    server.terminate()
-    server.communicate(timeout=DEADLINE_S)
+    server, printed = clew.beside(clew.command("web", "--listen", "127.0.0.1:0"))
+    with printed:
+        yield urlsplit(re.search(r"http://\S+", printed.readline())[0])
+        server.terminate()
+        server.wait(DEADLINE_S)
 
 
 def ask(link, path, method="GET", **headers):

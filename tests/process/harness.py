@@ -13,12 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from forge import Forge, Process
@@ -122,19 +123,30 @@ class Clew:
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
         with self.out.open("ab") as out:
-            self.daemon = self._launch(
-                [*under, *self.command("run")], self.environment() | env, out
-            )
+            self.daemon = self.launch([*under, *self.command("run")], out, **env)
         if ready:
             self.wait("daemon.ready", since=since)
         return self
 
-    def _launch(self, command: list[str], env: dict, out: Any) -> subprocess.Popen | Process:
-        with Path(os.devnull).open("rb") as nothing:
+    def launch(
+        self, command: list[str], out: Any, given: str = "", **more: str
+    ) -> subprocess.Popen | Process:
+        """Start a command that prints into a file, forked where that is the same, with more variables."""
+        env = self.environment() | more
+        with tempfile.TemporaryFile() as text:
+            text.write(given.encode())
+            text.seek(0)
             if self.forge and self.forge.can(command, env):
-                streams = [nothing.fileno(), out.fileno(), out.fileno()]
-                return self.forge.start(command, env, streams)
-            return subprocess.Popen(command, stdin=nothing, stdout=out, stderr=out, env=env)
+                return self.forge.start(command, env, [text.fileno(), out.fileno(), out.fileno()])
+            return subprocess.Popen(command, stdin=text, stdout=out, stderr=out, env=env)
+
+    def beside(self, command: list[str], given: str = "", **more: str) -> tuple[Any, TextIO]:
+        """Launch a command that lives on when the daemon ends; the process, and what reads its words."""
+        read, write = os.pipe()
+        with os.fdopen(write, "wb") as out:
+            process = self.launch(command, out, given, **more)
+        self._before.add(process.pid)  # no leftover of the daemon
+        return process, os.fdopen(read)
 
     def command(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "clew_daemon", *self.options, *args]

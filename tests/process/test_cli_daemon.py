@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 
 from harness import DEADLINE_S
 
@@ -24,15 +23,13 @@ def test_submit_wait_says_why_a_goal_is_not_reached_what_it_asks_and_what_is_ref
 
 def test_logs_follow_across_rotation(clew):
     clew.start()
-    following = clew.command("logs", "-f", "-n", "10000")
-    with subprocess.Popen(
-        following, stdout=subprocess.PIPE, text=True, env=clew.environment()
-    ) as process:
-        assert json.loads(process.stdout.readline())["event"] == "daemon.started"
+    process, printed = clew.beside(clew.command("logs", "-f", "-n", "10000"))
+    with printed:
+        assert json.loads(printed.readline())["event"] == "daemon.started"
         log = clew.home / "state" / "clew.log"
         log.rename(log.with_name("clew.log.1"))
         log.write_text('{"event": "after.rotation"}\n')
-        events = iter(process.stdout.readline, "")
+        events = iter(printed.readline, "")
         assert any(json.loads(line)["event"] == "after.rotation" for line in events)
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 130

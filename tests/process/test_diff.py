@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from harness import Clew, become_subreaper, forge
 from terminal import on_terminal
 
 KEY = "sk-proj-" + "a1B2c3D4" * 4
@@ -29,8 +30,6 @@ NAMES = ["cup", "empty", "ladle", '"odd\\033name"', "pot", "recipe", "secrets.tx
 @pytest.fixture(scope="module")
 def tea(tmp_path_factory):
     """A home whose goal has made tea, and ended; its daemon is stopped."""
-    from harness import Clew, become_subreaper
-
     folder = tmp_path_factory.mktemp("diff")
     kitchen = folder / "kitchen"
     kitchen.mkdir()
@@ -39,7 +38,7 @@ def tea(tmp_path_factory):
     (kitchen / "spoon").write_text("".join(f"line {n} of the spoon\n" for n in range(20)))
     (kitchen / ".gitignore").write_text("*.log\n")
     become_subreaper()
-    clew = Clew(folder / "clew")
+    clew = Clew(folder / "clew", forge=forge())
     try:
         goal = clew.start().completed(GOAL.format(workspace=kitchen), "tea.md")
         clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")

@@ -105,13 +105,8 @@ class Herald:
     def start(self, *args):
         size = self.out.stat().st_size if self.out.exists() else 0
         with self.out.open("ab") as out:
-            self.process = subprocess.Popen(
-                self.clew.command("herald", *args),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=self.clew.environment() | self.env,
-            )
+            self.process = self.clew.launch(self.clew.command("herald", *args), out, **self.env)
+        self.clew._before.add(self.process.pid)  # no leftover of the daemon
         ready = self.clew.until(lambda: self.event("herald.ready", size), "the herald is ready")
         self.url = ready["metrics"].removesuffix("/metrics")
         return self
@@ -322,8 +317,7 @@ def test_it_counts_on_while_no_daemon_runs_and_when_the_next_one_does(clew, hera
     clew.wait("goal.completed", goal=clew.submit(RUNBOOK))
     success = 'clew_actions_total{result="success",verdict="allowed"}'
     clew.until(lambda: herald.value(success) == 12, "the actions are counted")
-    clew.daemon.kill()  # `clew.kill` would wait for the herald, too
-    clew.daemon.wait(DEADLINE_S)
+    clew.kill()
     clew.until(lambda: herald.value("clew_daemon_up") == 0, "the daemon is missed")
     assert herald.value(success) == 12
     assert (herald.get("/healthz"), herald.get("/readyz")) == ("ok\n", "ok\n")

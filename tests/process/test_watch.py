@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import threading
 import time
 
@@ -36,22 +35,13 @@ class Watching:
 
     def __init__(self, clew, *args, given=""):
         self.clew = clew
-        self.process = subprocess.Popen(
-            clew.command(*args),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=clew.environment(),
-        )
-        self.process.stdin.write(given)
-        self.process.stdin.close()
+        self.process, self.printed = clew.beside(clew.command(*args), given)
         self.lines = []
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
 
     def _read(self):
-        for line in self.process.stdout:
+        for line in self.printed:
             self.lines.append(line.rstrip("\n"))
 
     @property
@@ -88,7 +78,7 @@ def watching(clew):
         if one.process.poll() is None:
             one.process.kill()
         one.end()
-        one.process.stdout.close()
+        one.printed.close()
 
 
 def gate(clew, goal):
@@ -96,12 +86,6 @@ def gate(clew, goal):
     folder = clew.workspace(goal)
     clew.until((folder / "begun").exists, "the beginning")
     return folder / "go"
-
-
-def ended(clew, signum=signal.SIGKILL):
-    """End the daemon alone; who watches lives on, so the test is not alone."""
-    clew.daemon.send_signal(signum)
-    clew.daemon.wait(DEADLINE_S)
 
 
 def test_every_action_appears_with_its_output_however_short_it_was(clew, watching):
@@ -143,7 +127,7 @@ def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_bac
     seen.until("echo begun")
     goal = seen.lines[0]
     go = gate(clew, goal)
-    ended(clew)
+    clew.kill()
     said = seen.until("clew: the daemon has ended; waiting up to")
     assert "Ctrl-C" in said
     clew.start()
@@ -160,7 +144,7 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
     gate(clew, goal)
     seen = watching("watch", goal)
     seen.until(f"{goal}: in_progress")
-    ended(clew)
+    clew.kill()
     seen.until("clew: the daemon has ended")
     assert seen.end() == 3
     assert (

@@ -226,14 +226,7 @@ def test_a_new_link_is_given_to_the_user_who_asks_the_running_server(calm):
 def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
     server = WebServer(clew)
     clew.configure({"web.listen": "127.0.0.1:0"})
-    process = subprocess.Popen(
-        clew.command("web"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=clew.environment() | {"INVOCATION_ID": "0" * 32},
-    )
-    clew._before.add(process.pid)
+    process, printed = clew.beside(clew.command("web"), INVOCATION_ID="0" * 32)
     try:
         clew.until((clew.home / "run" / "web.sock").exists, "the socket for links")
         link = clew.cli("web", "--link").strip()
@@ -241,23 +234,17 @@ def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
         assert server.get(urlsplit(link).path).status == 303
     finally:
         process.terminate()
-        said, _ = process.communicate(timeout=60)
-    assert said == ""
-    assert process.returncode == 0
+        assert process.wait(60) == 0
+    with printed:
+        assert printed.read() == ""
 
 
 def test_a_unix_socket_for_a_reverse_proxy_is_its_users_alone(clew, tmp_path):
     path = tmp_path / "web.sock"
     clew.configure({"web.hosts": ["clew.example"]})
-    process = subprocess.Popen(
-        clew.command("web", "--listen", f"unix:{path}"),
-        stdout=subprocess.PIPE,
-        text=True,
-        env=clew.environment(),
-    )
-    clew._before.add(process.pid)
+    process, printed = clew.beside(clew.command("web", "--listen", f"unix:{path}"))
     try:
-        link = process.stdout.readline()
+        link = printed.readline()
         assert path.stat().st_mode & 0o777 == 0o600
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(str(path))
@@ -267,7 +254,7 @@ def test_a_unix_socket_for_a_reverse_proxy_is_its_users_alone(clew, tmp_path):
     finally:
         process.terminate()
         process.wait(60)
-        process.stdout.close()
+        printed.close()
     assert not path.exists()
 
 

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -30,12 +29,8 @@ class WebServer:
         self.port = 0
 
     def start(self, **env):
-        read, write = os.pipe()
-        self.printed = os.fdopen(read)
-        with os.fdopen(write, "wb") as out:
-            command = self.clew.command("web", *self.options)
-            self.process = self.clew._launch(command, self.clew.environment() | env, out)
-        self.clew._before.add(self.process.pid)  # it outlives the daemon, and is no leftover of it
+        command = self.clew.command("web", *self.options)
+        self.process, self.printed = self.clew.beside(command, **env)
         line = self.printed.readline()
         found = re.search(r"http://\S+", line)
         assert found, line + self.printed.read()
