@@ -434,9 +434,9 @@ forge = cache(Forge)
 
 
 def is_warm(request: pytest.FixtureRequest) -> bool:
-    """Whether the test's daemons may be forked; attacks, faults and long runs have them started as usual."""
-    folder = request.path.parent.name
-    return folder in ("process", "contract", "web") and not request.node.get_closest_marker("cold")
+    """Whether the test's daemons may be forked; most attacks, faults and long runs have them started as usual."""
+    warm, cold = map(request.node.get_closest_marker, ("warm", "cold"))
+    return bool(warm) or (request.path.parent.name in ("process", "contract", "web") and not cold)
 
 
 @pytest.fixture

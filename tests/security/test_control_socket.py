@@ -17,6 +17,8 @@ from clew_daemon.control.requests import PingRequest
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.reading.client import ask
 
+pytestmark = pytest.mark.warm
+
 OTHER_UID = 12345
 LINE_BYTES_MAX = 1 << 20
 

@@ -4,6 +4,8 @@ import psutil
 import pytest
 from harness import alive
 
+pytestmark = pytest.mark.warm
+
 GOAL = "---\nagent: {agent}\n---\n# goal of {agent}\n"
 RSS_GROWTH_MB = 80
 
