@@ -108,10 +108,7 @@ def same_failure(note: Entry) -> str:
 
 
 def last_failure(note: Entry) -> str:
-    """Return the failure that a note of checks ends with, in a line; "" where it is none that is understood.
-
-    It is an error of Python, why a test of the shell failed, or a file that is not there.
-    """
+    """Return the failure that a note of checks ends with, in a line; "" where it is none that is understood."""
     text = failure_text(note)
     return located_error(text) or _why(text) or _missing_file(text)
 

@@ -25,10 +25,7 @@ _FENCED = re.compile(r"\s*```[^\n]*\n.*```\s*", re.DOTALL)
 
 
 def request(hello: HelloAnswer, *, implicit: bool, plans: bool) -> str:
-    """Return what the model is asked to do now, as the last line of its prompt.
-
-    `implicit`: the goal has no plan; `plans`: the model is offered `plan`.
-    """
+    """Return what the model is asked to do now; `implicit`: the goal has no plan, `plans`: `plan` is offered."""
     kind = Guided if hello.options.context.guidance else Plain
     asking = kind(hello, implicit=implicit, plans=plans)
     last = next((e for e in reversed(hello.state.transcript) if isinstance(e, Call)), None)

@@ -54,10 +54,7 @@ _SHARES = {Keep.OVER: 0.25, Keep.RECENT: 0.5, Keep.NOTES: 0.2, Keep.TRIED: 0.15}
 
 
 class Line(NamedTuple):
-    """One line of the text; lines of one kind are ordered by age, oldest first.
-
-    An empty line stands between two sections; `heading` is shown once, above the first of its lines.
-    """
+    """One line of the text, of a section; `heading` is shown once, above the first of its lines."""
 
     text: str
     keep: Keep = Keep.USEFUL

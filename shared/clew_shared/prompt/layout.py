@@ -65,10 +65,7 @@ class PromptLayout:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages in the form of the chat completions API.
-
-        Calls and results come in whole pairs; no two messages of one role (except `tool`) are adjacent.
-        """
+        """The messages of the chat completions API: calls and results in pairs, no two texts of one role adjacent."""
         return conversation.merged(message for _, messages in self.blocks for message in messages)
 
     @property

@@ -50,10 +50,7 @@ def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
 
 
 def plain_args(args: Mapping[str, Any], max_chars: int = ARG_CHARS) -> dict[str, Any]:
-    """Return arguments as they are shown and recorded: without keys, long ones shortened.
-
-    Arguments that are too long together become one shortened text. The function is idempotent.
-    """
+    """Return arguments as they are shown and recorded: without keys, shortened, one text if they are long together."""
     plain = {str(key): _plain(value, max_chars) for key, value in args.items()}
     text = to_json(plain)
     if len(text) <= ARGS_SHARE * max_chars:
@@ -138,10 +135,7 @@ def folded_entry(entry: Entry) -> Entry:
 
 
 def folded_lines(view: PromptView, room: int) -> list[str]:
-    """Return the folded calls, a line each: by relevance, in order of time within it.
-
-    Where there is no room for all, the least relevant are dropped first, and of those the oldest.
-    """
+    """Return the folded calls that fit, a line each: by relevance, in order of time within it."""
     entries = map(folded_entry, view.state.transcript[: view.folded])
     lines = []
     for call in [e for e in entries if isinstance(e, Call)][-FOLDED_CALLS_MAX:]:
@@ -154,10 +148,7 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
 
 
 def merged(messages: Iterable[Message]) -> list[Message]:
-    """Join adjacent messages of one role, since many chat templates insist on turns.
-
-    A user's text after a tool's result is appended to that result for the same reason.
-    """
+    """Join adjacent messages of one role, and a user's text to a tool's result: many chat templates insist on turns."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else None

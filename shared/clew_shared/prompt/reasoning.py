@@ -24,10 +24,7 @@ def did(tool: str, params: Mapping[str, Any]) -> str:
 
 
 def found(insights: str, learning: str, outcome: str, output: str) -> str:
-    """Return the result of a call in one line: insight and learning, else its output.
-
-    A long output is cut to its beginning, that of a failure to both ends: what went wrong stands at the end.
-    """
+    """Return the result of a call in one line: insight and learning, else its output, of a failure both ends."""
     lessons = [one_line(text).rstrip(".;") for text in (insights, learning)]
     if text := "; ".join(filter(None, lessons)):
         return beginning(text, FOUND_CHARS)
@@ -38,10 +35,7 @@ def found(insights: str, learning: str, outcome: str, output: str) -> str:
 
 
 def relevant_lines(lines: Iterable[tuple[str, str]], room: int | None = None) -> list[str]:
-    """Return lines, given with their relevance in order of time: by relevance, in order of time within it.
-
-    If they take more than `room` characters, the least relevant are left out, and of those the oldest.
-    """
+    """Return lines (with their relevance, by time) by relevance, then time; beyond the room the least relevant go."""
     kept = sorted(lines, key=lambda one: _tier(one[0]))
     excess = 0 if room is None else sum(len(line) + 1 for _, line in kept) - room
     for at in sorted(range(len(kept)), key=lambda n: -_tier(kept[n][0])):

@@ -24,10 +24,7 @@ _DROPPED = Said("user", "")
 
 
 class Transcript:
-    """The entries of one subtask, oldest first; the first `folded` are shown as lines.
-
-    `turn_from` is where the last turn that made calls begins.
-    """
+    """The entries of a subtask, the first `folded` as lines; the last turn that made calls begins at `turn_from`."""
 
     def __init__(self, entries: Sequence[Entry] = (), folded: int = 0) -> None:
         self.entries = list(entries)
@@ -35,10 +32,7 @@ class Transcript:
         self.turn_from = len(self.entries)
 
     def learn(self, hindsight: Sequence[Mapping[str, str]], folded: int) -> None:
-        """Attach what the model found in that turn's results to its calls: one part to the last, several in order.
-
-        Folded entries and earlier insights stay as they are.
-        """
+        """Attach what the model found in that turn's results: one part to the last call, several in order."""
         calls = [n for n in range(self.turn_from, len(self.entries)) if recorded(self.entries[n])]
         if len(hindsight) == 1:
             calls = calls[-1:]
@@ -67,11 +61,7 @@ def next_idea(hindsight: Sequence[Mapping[str, str]]) -> str:
 
 
 class TranscriptFold(EventFold[None]):
-    """Folds the events of one subtask, oldest first, into its transcript.
-
-    `output` returns the recorded output of an event by its number, `max_tokens` is the prompt's budget. It begins
-    `after` an event.
-    """
+    """Folds a subtask's events `after` one; `output` returns that of an event, `max_tokens` is the prompt's budget."""
 
     def __init__(self, output: Callable[[int], str], max_tokens: int, after: int = 0) -> None:
         super().__init__(after)

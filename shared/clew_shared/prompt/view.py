@@ -204,11 +204,7 @@ def schema_of(tool: Tool) -> Schema:
 
 
 def _short(tool: Tool, *, few: bool) -> Tool:
-    """Return a tool without the parts of its schema that its names already imply: a model reads it every turn.
-
-    With `few` it has the arguments that it needs, and `count`, which an ambiguous edit asks for: small models give
-    every argument that a schema names, such as a `max_lines` of 1.
-    """
+    """Return a tool without what its names imply; `few`: only the arguments that it needs, and `count`."""
     required = list(tool.parameters.get("required", ()))
     properties = {
         name: _plain_type(schema)

@@ -1,7 +1,4 @@
-"""How much of a conversation is shown, by iteration: the progressive windows and their markers.
-
-Pure numbers and texts: it knows no message list and no state. The numbers are the defaults of `[context]`.
-"""
+"""How much of a conversation is shown, by iteration: the progressive windows and their markers. Pure."""
 
 import json
 import math
@@ -26,10 +23,7 @@ class Window(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """The thresholds of trimming; iterations count from 0 and each `until` is the first beyond.
-
-    `chars_per_token` turns characters of JSON into tokens.
-    """
+    """The thresholds of trimming: iterations from 0, each `until` the first beyond; characters of JSON per token."""
 
     full_until: int = 10
     moderate_until: int = 15

@@ -1,7 +1,4 @@
-"""The agent's side of the worker protocol, for all agents that are written in Python with asyncio.
-
-The heartbeat runs on the agent's own event loop, so that the daemon notices a blocked loop.
-"""
+"""The agent's side of the worker protocol, for all agents that are written in Python with asyncio."""
 
 import asyncio
 import contextlib
@@ -154,11 +151,7 @@ class AgentClient:
     # ---- transport
 
     async def call(self, method: str, /, **params: Any) -> Any:
-        """Send a request and return its result.
-
-        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError for a message that
-        is too long.
-        """
+        """Send a request, return its result; raises RpcError, Disconnected, and ValueError for one too long."""
         if self.closed.is_set():
             raise Disconnected(f"{method}: the daemon closed the connection")
         request_id = next(self._ids)

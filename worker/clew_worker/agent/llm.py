@@ -185,10 +185,7 @@ class LlmAgent:
         return max(min(wanted, most), ANSWER_TOKENS_MIN)
 
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
-        """Return the tools without those that would be refused: the one just refused, `finish` while checks fail.
-
-        With native tools `finish` goes only after it was called in vain, since another list costs the cached prompt.
-        """
+        """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain)."""
         withheld = {self._withheld}
         insists = self._memory.form.mode == "json" or self._work.in_vain > 0
         if insists and not self._work.can_finish and not view.state.replan_required:

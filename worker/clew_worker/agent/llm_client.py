@@ -1,7 +1,4 @@
-"""A client of one OpenAI-compatible endpoint: each request gives a completion or one of four errors.
-
-It knows no goal and no daemon; an answer of any other form becomes an error.
-"""
+"""A client of one OpenAI-compatible endpoint: each request gives a completion or one of four errors."""
 
 import asyncio
 import contextlib
@@ -93,10 +90,7 @@ class NativeCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: its text, its calls in order, why it ended (`stop`, `length`, ...).
-
-    `served` is what the server says that it runs: the model, and a fingerprint of its own version.
-    """
+    """One answer: text, calls in order, why it ended (`stop`, ...); `served` is what the server says that it runs."""
 
     text: str = ""
     calls: tuple[NativeCall, ...] = ()
@@ -106,10 +100,7 @@ class Completion:
 
 
 class LlmClient:
-    """Asks one endpoint; short faults are waited out in place, without holding a slot.
-
-    An unreachable endpoint is not a short fault: the daemon waits for it, and shows that.
-    """
+    """Asks one endpoint; short faults are waited out in place, an unreachable endpoint is left to the daemon."""
 
     def __init__(
         self,
@@ -144,10 +135,7 @@ class LlmClient:
         max_tokens: int | None = None,
         temperature_min: float = 0.0,
     ) -> Completion:
-        """Return one completion; raises only `LlmError`s.
-
-        `temperature_min` raises the agent's own temperature for this request.
-        """
+        """Return one completion, at no lower a temperature than `temperature_min`; raises only `LlmError`s."""
         agent = self._agent
         for name in ("model", "base_url"):
             if not getattr(agent, name):

@@ -26,10 +26,7 @@ class BuiltInAgent(Protocol):
 
 
 def main(name: str, sock_fd: int) -> int:
-    """Run the built-in agent `name` (`runbook` or `llm`) until it is done; return its exit code.
-
-    0 done (or asked to stop, or the daemon is gone), 75 temporary, 78 configuration.
-    """
+    """Run a built-in agent; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
     import uvloop
 
     def make(daemon: AgentClient) -> BuiltInAgent:

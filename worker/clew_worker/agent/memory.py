@@ -68,10 +68,7 @@ class CallForm:
 
 
 class Memory:
-    """The agent's own copy of the goal; `transcript` belongs to the current subtask.
-
-    `changes` counts actions that changed something, or may have.
-    """
+    """The agent's own copy of the goal; `changes` counts actions that changed something, or may have."""
 
     def __init__(self) -> None:
         self.hello = HelloAnswer()

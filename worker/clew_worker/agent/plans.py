@@ -33,10 +33,7 @@ Tasks = list[PlanTask]
 
 
 def read_plan(args: Mapping[str, Any], replan: str | None = None) -> Tasks:
-    """Return the tasks of a plan, two levels deep; empty where there is none.
-
-    The replan of a task brings one, so that the subtasks of several become its own.
-    """
+    """Return the tasks of a plan, two levels deep; the replan of a task brings one, with the subtasks of all."""
     raw = next((args[k] for k in ("tasks", "plan", "subtasks", "steps") if args.get(k)), None)
     items = raw[:PLAN_READ_MAX] if isinstance(raw, list) else []
     tasks: Tasks = []
@@ -103,11 +100,7 @@ def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
-    """Return the numbers of pending subtasks that a plan replaces, each in 1 to len(names).
-
-    Models also give a number as text, or the name of the subtask; what is neither is left out, since that loses no
-    work.
-    """
+    """Return the numbers, from 1, of the subtasks that a plan replaces; models give names and texts, too."""
     raw = args.get("covers")
     if raw == "all":
         return [*range(1, len(names) + 1)]

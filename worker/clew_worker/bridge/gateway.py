@@ -39,10 +39,7 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
 
 class Relays:
-    """The relays of one run; `lost` is set when one ended with a call open on it, or the last one for good.
-
-    `listed` says whether the CLI has asked which tools there are: without that its model is offered none.
-    """
+    """The relays of one run. `lost`: one ended with a call open, or the last for good; `listed`: they list tools."""
 
     def __init__(self) -> None:
         self.lost = asyncio.Event()

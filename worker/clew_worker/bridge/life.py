@@ -40,10 +40,7 @@ GOODBYE_S = 2.0
 
 
 def run_bridge(channel_fd: int, peer_fd: int) -> int:
-    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
-
-    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
-    """
+    """Run a bridge between the daemon and the cell of its CLI until its goal is over; return its exit code."""
     daemon, peer = socket.socket(fileno=channel_fd), socket.socket(fileno=peer_fd)
     try:
         return uvloop.run(live(daemon, lambda client: Bridge(client, CliCell(peer))))

@@ -1,7 +1,4 @@
-"""Where a coding agent's CLI is started and where its relay finds the gateway: settled before its cell is confined.
-
-Standard library and wire models only: the ordinary nursery loads it.
-"""
+"""Where a CLI is started and where its relay finds the gateway: settled by the nursery, before the cell is confined."""
 
 import os
 import secrets
@@ -22,11 +19,7 @@ def with_program(spec: CellSpec) -> CellSpec:
 
 
 def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket]:
-    """Empty the cell's TMPDIR and listen there for the relay; raises OSError.
-
-    Where the cell gets no unix sockets, it is a port of the loopback with a token, both in a file, and the spec allows
-    connections to that port.
-    """
+    """Empty the cell's TMPDIR and listen there, or on a port, with a token, where it gets no unix sockets."""
     _, tmp = spec.sandbox.private
     clear(Path(tmp), ())
     if unix:

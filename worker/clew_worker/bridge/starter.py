@@ -143,10 +143,7 @@ def _text(path: Path) -> str | None:
 
 
 def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone: bool) -> int:
-    """Serve the bridge at the other end of `sock`; `listener` is handed over to it.
-
-    `alone` says that nothing else but the guard is in this cell's PID namespace.
-    """
+    """Serve the bridge at the other end of `sock`; `alone`: its PID namespace has nothing else but the guard."""
     home, tmp = spec.sandbox.private
     sock.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)

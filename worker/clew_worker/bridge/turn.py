@@ -69,10 +69,7 @@ class CliTurn:
     remark: str = ""
 
     def take(self, event: clis.CliEvent) -> str:
-        """Take an event; return the thought that it is, "" for another.
-
-        Raises CannotContinue for a lasting fault, CliCrashError where the relay has died.
-        """
+        """Take an event, and return the thought that it is; raises for a lasting fault, and if the relay has died."""
         self.events += 1
         match event:
             case clis.SessionStarted():
@@ -110,11 +107,7 @@ class CliTurn:
         return not (self.listed or self.acted)
 
     def unfinished(self, code: int | None) -> bool:
-        """Return whether it is no turn of the attempt: cut off in the middle, or failed before it did anything.
-
-        Otherwise an endpoint that is down for an hour would use up all attempts. `code` is the program's, None where
-        that is unknown.
-        """
+        """Return whether it is no turn of the attempt: cut off, or failed (the endpoint is down) before it did anything."""
         if self.ended is None:
             return code != ExitCode.OK
         return self.without_tools or not (self.ended.ok or self.acted)
@@ -135,11 +128,7 @@ class CliTurn:
             raise self._crash(f"cannot use clew's tools: its MCP server is {state}")
 
     def close(self, end: CliEnded, errors: str) -> None:
-        """Draw the conclusion from the end of the run: none if the turn ended well.
-
-        `errors` is the end of its standard error. Raises CannotContinue, and CliCrashError where another start may
-        help.
-        """
+        """Draw the conclusion from the end of the run: none, CannotContinue, or CliCrashError (start again)."""
         if self.limit is not None:
             resets_at = self.limit.resets_at
             after_s = None if resets_at is None else max(0.0, resets_at - self.now())
@@ -188,10 +177,7 @@ class CliTurn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The CLI's own session, written into its HOME for the next epoch.
-
-    `attempt` is task, subtask and number of the attempt; `used` what the session has used.
-    """
+    """The CLI's own session, kept in its HOME: which subtask and attempt it belongs to, and what it has `used`."""
 
     id: str = ""
     attempt: tuple[int, ...] = ()

@@ -178,10 +178,7 @@ class DualTrackContext:
     # -- what fits -----------------------------------------------------------------------------------
 
     def _fitted(self, pieces: list[Piece], window: Window, room: int) -> list[Piece]:
-        """Return the pieces that the window allows; a stricter window is used while they are too large.
-
-        Then the oldest are dropped until the rest fits; the newest result is shortened rather than dropped.
-        """
+        """Return what fits: of a stricter window, then without the oldest; the newest result is rather shortened."""
         kept = self._windowed(pieces, window)
         while window < Window.AGGRESSIVE and self._size(flatten(kept)) > room:
             window = Window(window + 1)

@@ -121,11 +121,7 @@ class Intervention(str):
 
 
 class IterationLog:
-    """The records of one goal, oldest first.
-
-    After `stuck_limit` turns in a row that are stuck or regressing by their own assessment, `add` returns a
-    recovery intervention; it and every other turn reset the count.
-    """
+    """The records of one goal, oldest first; `stuck_limit` turns in a row by their own word are too many."""
 
     def __init__(
         self, stuck_limit: int = 3, *, chars_per_token: float = JSON_CHARS_PER_TOKEN
@@ -139,10 +135,7 @@ class IterationLog:
         self._stuck: list[IterationRecord] = []
 
     def add(self, record: IterationRecord | Mapping[str, Any]) -> Intervention | None:
-        """Add a record; return a recovery prompt when the agent is stuck, else None.
-
-        Raises a ValueError that names every invalid field; the record is then not added.
-        """
+        """Add a record, and return a recovery prompt when the agent is stuck; ValueError names every invalid field."""
         try:
             entry = IterationRecord.model_validate(record)
         except ValidationError as error:
@@ -161,10 +154,7 @@ class IterationLog:
         return intervention
 
     def reasoning_context(self, max_tokens: int | None = None) -> list[str]:
-        """Return one line per call, "did X → found Y": by relevance, in order of time within it.
-
-        Repeated calls have a line each. Over `max_tokens`, the least relevant are left out, the oldest of them first.
-        """
+        """Return a line per call, "did X → found Y", by relevance, then time; `max_tokens` cuts the least relevant."""
         ordered = sorted(self.records, key=lambda record: record.timestamp)
         lines = [(c.relevance, c.line()) for record in ordered for c in record.tool_calls]
         room = None if max_tokens is None else int(max_tokens * self.chars_per_token)

@@ -58,11 +58,7 @@ CALLS = AgentCalls(
 
 
 class LocalGoal:
-    """One goal at a time, recorded and judged in this process.
-
-    Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; the call then had
-    no effect, and the ledger is unchanged.
-    """
+    """One goal at a time, recorded and judged in this process; after a LedgerError a call had no effect."""
 
     failing: Mapping[str, str] = MappingProxyType({})  # it has no checks
     recent_actions = RECENT_ACTIONS
@@ -250,10 +246,7 @@ class LocalGoal:
 
 
 class _Published:
-    """The files of the open goal that people and programs read in `.agent_context/`, written after its ledger.
-
-    Their content is already recorded, so a file that cannot be written loses nothing. Nothing here is read back.
-    """
+    """The goal's files in `.agent_context/`, written after its ledger; one that cannot be written loses nothing."""
 
     def __init__(self, folder: Path, records: TurnLedger) -> None:
         self._files = ContextDir(str(folder.resolve()))

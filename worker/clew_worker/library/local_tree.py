@@ -1,7 +1,4 @@
-"""The tree of a goal without a daemon: what the agent changed in it by hand becomes events.
-
-Functions of the core, which holds the state; they write nothing and read no clock.
-"""
+"""The tree of a goal without a daemon: what the agent changed in it by hand becomes events. No I/O, no clock."""
 
 from __future__ import annotations
 

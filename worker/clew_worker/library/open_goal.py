@@ -1,7 +1,4 @@
-"""The goal that `ContextManager` has open: what the agent sees of it and may change, and what can be asked of it.
-
-Without a daemon it is a `LocalGoal`, with one a `RemoteGoal`. Here nothing is recorded or judged.
-"""
+"""The goal that `ContextManager` has open, a `LocalGoal` or a `RemoteGoal`: what the agent sees, and may change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A playbook that an agent owns, saves and loads; it needs no daemon.
-
-Under a daemon, strategies are in the ledger and `learn` adds to them.
-"""
+"""A playbook that an agent owns, saves and loads; under a daemon, strategies are in the ledger."""
 
 import json
 import os
@@ -57,10 +54,7 @@ class Playbook(LearnedPlaybook):
         return removed
 
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
-        """Add a strategy and return it; one that the section already has counts a neutral use.
-
-        Raises ValueError for an empty section or content, and for one over 1,000 characters.
-        """
+        """Add a strategy, a known one as a neutral use; ValueError if it is empty or over 1,000 characters."""
         section, content = normalized(section, content)
         known = self.find(section, content)
         if known:
@@ -109,10 +103,7 @@ class Playbook(LearnedPlaybook):
         return f"\n{text}" if text else ""
 
     def prune(self, threshold: float = -0.3) -> list[shared.Bullet]:
-        """Archive the used bullets whose score is below the threshold, and return them.
-
-        The score is (helpful - harmful) / uses; a bullet that was never used stays.
-        """
+        """Archive the used bullets whose score, (helpful - harmful) / uses, is below the threshold, and return them."""
         failed = [one for one in self._bullets.values() if one.uses and one.score < threshold]
         for bullet in failed:
             self.remove_bullet(bullet.id)

@@ -1,7 +1,4 @@
-"""A goal under the daemon: every call is a request of the worker protocol, and the daemon judges and records.
-
-It shows the state of the last `hello`, and says hello again when the state is read after a call.
-"""
+"""A goal under the daemon: calls are requests of the worker protocol; the state is that of the last `hello`."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary",
 
 
 class SyncClient:
-    """The connection of this process to the daemon, which lasts until it exits: an `AgentClient` on a loop in a thread.
-
-    That thread sends the heartbeats, so that a busy agent does not count as hung.
-    """
+    """This process's connection to the daemon: an `AgentClient` on a loop in a thread, which sends the heartbeats."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._loop = asyncio.new_event_loop()
@@ -76,10 +70,7 @@ def daemon_of(fd: int) -> SyncClient:
 
 
 class RemoteGoal:
-    """The goal that the daemon has assigned to this process.
-
-    Raises WrongState where the daemon refuses a call as impossible now, and `Disconnected` where it is gone.
-    """
+    """The goal that the daemon has assigned; raises WrongState for a call that is impossible now, and Disconnected."""
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client

@@ -16,10 +16,7 @@ _LASTING = frozenset({"billing_error", "model_not_found"})
 def _launch(
     options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
 ) -> cli.Launch:
-    """Return how to start it; no settings of the user or of the workspace apply.
-
-    Nothing but the model's endpoint is asked, and clew's tools are not deferred.
-    """
+    """Return how to start it, without settings of the user or the workspace, and with clew's tools not deferred."""
     argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
     argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
     argv += ["--mcp-config", f"{home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]

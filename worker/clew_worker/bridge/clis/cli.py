@@ -23,10 +23,7 @@ TOOLS = tuple(f"clew_{name}" for name in _TOOLS.split(" "))
 
 @dataclass(frozen=True, slots=True)
 class CliOptions:
-    """What the config says of an agent; empty texts stand for the CLI's own defaults.
-
-    `program` is an absolute path; `key` is the value of the key for `base_url`.
-    """
+    """What the config says of an agent; "" stands for the CLI's own default. `program` is an absolute path."""
 
     program: str
     model: str = ""
@@ -59,10 +56,7 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolsOffered:
-    """What the CLI offers its model: clew's tools by clew's names, all others by their own.
-
-    `servers` has the state of each MCP server, "connected" if it works.
-    """
+    """What the CLI offers its model, clew's tools by clew's names; `servers` has the state of each MCP server."""
 
     names: tuple[str, ...]
     servers: Mapping[str, str]
@@ -77,10 +71,7 @@ class ThoughtReported:
 
 @dataclass(frozen=True, slots=True)
 class UsageReported:
-    """Tokens used since the report before, and their cost in US dollars where the CLI knows it.
-
-    `input` includes `cached`, the part that the endpoint had in its cache.
-    """
+    """Tokens used since the last report (`input` includes `cached`), and their cost in US dollars if it is known."""
 
     input: int
     output: int
@@ -290,10 +281,7 @@ def failed(found: Fault) -> Events:
 
 
 class EventReader:
-    """Reads the output of one process; it remembers what it needs for the next line.
-
-    `used` is what was reported for the session that the process resumes.
-    """
+    """Reads the output of one process; `used` is what was reported for the session that it resumes."""
 
     def __init__(
         self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
@@ -303,10 +291,7 @@ class EventReader:
         self._said = ""
 
     def feed(self, line: bytes) -> Events:
-        """Return the events of one line of output, none for a line of unknown form.
-
-        Lines of standard error may be fed too: some faults are reported only there.
-        """
+        """Return the events of a line of standard output, or of standard error: some faults are reported only there."""
         raise NotImplementedError
 
     def _fault(self, message: str) -> Fault:

@@ -34,10 +34,7 @@ def _launch(
 
 
 def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> dict[str, object]:
-    """Return its config: the relay as the only server, all tools but clew's off, the model's endpoint.
-
-    The endpoint is an OpenAI-compatible provider of its own; the key stays in a variable of the environment.
-    """
+    """Return its config: the relay as the only server, all tools but clew's off, the endpoint as a provider."""
     server = {"type": "local", "command": list(relay), "enabled": True, "timeout": TIMEOUT_MS}
     config: dict[str, object] = {
         "autoupdate": False,
