@@ -107,7 +107,7 @@ class CliTurn:
         return not (self.listed or self.acted)
 
     def unfinished(self, code: int | None) -> bool:
-        """Return whether it is no turn of the attempt: cut off, or failed (the endpoint is down) before it did anything."""
+        """Return whether it is no turn of the attempt: cut off, or failed before it did anything."""
         if self.ended is None:
             return code != ExitCode.OK
         return self.without_tools or not (self.ended.ok or self.acted)

@@ -37,7 +37,7 @@ _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary",
 
 
 class SyncClient:
-    """This process's connection to the daemon: an `AgentClient` on a loop in a thread, which sends the heartbeats."""
+    """The connection to the daemon: an `AgentClient` on a loop in a thread, which sends the heartbeats."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._loop = asyncio.new_event_loop()
