@@ -16,7 +16,7 @@ from typing import Any
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.prompt.view import REFLECT
 from clew_shared.text.shorten import in_one_line
-from clew_shared.tools import BY_NAME, Schema, Tool
+from clew_shared.tools import BY_NAME, Schema, Tool, schema
 
 SCANNED_CHARS, STARTS_TRIED = 200_000, 200
 PARTS_MAX, FIELD_CHARS = 20, 600
@@ -78,22 +78,13 @@ def response_format(tools: Sequence[Tool], rung: int, *, reflects: bool = False)
     reflect = {**REFLECT.parameters, "additionalProperties": False}
     optional = {"reflect": reflect} if reflects else {}
     if rung == 0:
-        schema: Schema = {"anyOf": [_call_schema(tool, optional) for tool in tools]}
+        whole: Schema = {"anyOf": [_call_schema(tool, optional) for tool in tools]}
     elif rung == 1:
         names = {"type": "string", "enum": [tool.name for tool in tools]}
-        schema = _object({"tool": names, "args": {"type": "object"}}, optional)
+        whole = schema(*optional, tool=names, args={"type": "object"}, **optional)
     else:
         return {"type": "json_object"} if rung == 2 else None
-    return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
-
-
-def _object(properties: Schema, optional: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties | optional,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "json_schema", "json_schema": {"name": "call", "schema": whole}}
 
 
 def _call_schema(tool: Tool, optional: Schema) -> Schema:
@@ -101,7 +92,7 @@ def _call_schema(tool: Tool, optional: Schema) -> Schema:
     if "content" in properties:  # JSON in a JSON string, all quotes escaped, is beyond small models
         properties["content"] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
     args = {**tool.parameters, "properties": properties, "additionalProperties": False}
-    return _object({"tool": {"const": tool.name}, "args": args}, optional)
+    return schema(*optional, tool={"const": tool.name}, args=args, **optional)
 
 
 # ---- what comes back
