@@ -6,11 +6,11 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
+from clew_shared.wire.answers import ActionOutcome, Advanced, AnswerModel, Finished, Judged, Noted
 from clew_shared.wire.framing import Lines
 from clew_shared.wire.hello import HelloAnswer, StateAnswer
 
@@ -27,6 +27,7 @@ ENDED = ("stopped", "budget")
 
 _GOODBYE_S = 1.0
 
+A = TypeVar("A", bound=AnswerModel)
 Notice = Callable[[Mapping[str, Any]], None]
 
 
@@ -121,32 +122,41 @@ class AgentClient:
     async def act(self, tool: str, args: Mapping[str, Any], rationale: str = "") -> Judged:
         """Propose an action, which clew carries out where it is allowed."""
         why = {"rationale": rationale} if rationale else {}
-        return Judged.model_validate(await self.call("act", tool=tool, args=dict(args), **why))
+        return await self.ask(Judged, "act", tool=tool, args=dict(args), **why)
 
     async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
         """End the current subtask, or this attempt at it; returns the level to which it was escalated."""
         said = {"failure": failure, "summary": summary}
-        answer = await self.call("complete_subtask", success=success, **said)
-        return StateAnswer.model_validate(answer).escalated_to
+        return (
+            await self.ask(StateAnswer, "complete_subtask", success=success, **said)
+        ).escalated_to
 
     async def advance(self) -> bool:
         """Begin the next pending subtask; False where none is left."""
-        return Advanced.model_validate(await self.call("advance")).subtask is not None
+        return (await self.ask(Advanced, "advance")).subtask is not None
 
     async def finish(self, *, success: bool, summary: str, tests_changed: str = "") -> Finished:
         """End the goal; a success is accepted where its checks pass, and what judges it was not changed."""
         why = {"tests_changed": tests_changed} if tests_changed else {}
-        answer = await self.call("finish", success=success, summary=summary, **why)
-        return Finished.model_validate(answer)
+        return await self.ask(Finished, "finish", success=success, summary=summary, **why)
 
-    async def reflect(self, usage: Mapping[str, float], record: Mapping[str, object]) -> Any:
+    async def think(self, text: str, *, has_tool_calls: bool) -> Noted:
+        """Report a thought."""
+        return await self.ask(Noted, "think", text=text, has_tool_calls=has_tool_calls)
+
+    async def reflect(self, usage: Mapping[str, float], record: Mapping[str, object]) -> Noted:
         """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
-        with contextlib.suppress(RpcError, ValueError):
-            return await self.call("reflect", usage=usage, **record)
-        with contextlib.suppress(RpcError):
-            kept = {key: record[key] for key in ("unfinished",) if key in record}
-            return await self.call("reflect", usage=usage, **kept)
-        return None
+        kept = {key: record[key] for key in ("unfinished",) if key in record}
+        answer = None
+        for sent in (record, kept):
+            with contextlib.suppress(RpcError, ValueError):
+                answer = await self.call("reflect", usage=usage, **sent)
+                break
+        return Noted.model_validate(answer or {})
+
+    async def ask(self, answer: type[A], method: str, /, **params: Any) -> A:
+        """Send a request and return its answer as a model; raises as `call`."""
+        return answer.model_validate(await self.call(method, **params) or {})
 
     # ---- transport
 

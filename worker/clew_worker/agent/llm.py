@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
 from clew_shared.prompt.view import REFLECT, PromptView, schema_of
@@ -101,7 +100,7 @@ class LlmAgent:
     async def _do(self, answer: ModelAnswer) -> None:
         if answer.text:
             text, has_calls = answer.text[:_THOUGHT_CHARS], bool(answer.calls)
-            noted = await self._daemon.call("think", text=text, has_tool_calls=has_calls)
+            noted = await self._daemon.think(text, has_tool_calls=has_calls)
             self._memory.note(answer.text, "assistant")
             self._show(noted)
         changes = self._memory.changes
@@ -113,16 +112,14 @@ class LlmAgent:
         if changed and last and (last.result == "success" or last.changed):
             await self._work.check_after_change()
 
-    def _show(self, answer: Any) -> Noted:
-        noted = Noted.model_validate(answer or {})
+    def _show(self, noted: Noted) -> None:
         if noted.intervention:
             self._memory.warn(noted.intervention.message)
-        return noted
 
     async def _reflect(self, usage: Usage, hindsight: Hindsight) -> None:
         records = self._work.turn.records
         tokens = (usage.input + usage.output) // max(len(records), 1)
-        record: dict[str, Any] = {
+        record: dict[str, object] = {
             "mode": "fast",
             "tool_calls": [{**one, "cost": {**one["cost"], "tokens": tokens}} for one in records],
             "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
@@ -131,8 +128,9 @@ class LlmAgent:
         }
         if assessed := [part["assessment"] for part in hindsight if "assessment" in part]:
             record["progress_assessment"] = assessed[-1]
-        answer = await self._daemon.reflect(usage.model_dump(), record)
-        self._memory.left = self._show(answer).turns_left
+        noted = await self._daemon.reflect(usage.model_dump(), record)
+        self._show(noted)
+        self._memory.left = noted.turns_left
         self._memory.iteration += 1
 
     async def _bound_idling(self) -> None:

@@ -254,7 +254,7 @@ class Work:
         if self._slow or not (within_s and hello.checks and is_small(hello) and self.can_finish):
             return
         try:
-            answer = Checked.model_validate(await self.daemon.call("check", within_s=within_s))
+            answer = await self.daemon.ask(Checked, "check", within_s=within_s)
         except RpcError as error:
             _refusal(error)
             return

@@ -178,8 +178,7 @@ class Bridge:
             for event in reader.feed(line):
                 if thought := turn.take(event)[:THOUGHT_CHARS]:
                     with suppress(RpcError, ValueError):  # a thought is not worth a crash
-                        think = self._daemon.call("think", text=thought, has_tool_calls=True)
-                        self._show(await think)
+                        self._show(await self._daemon.think(thought, has_tool_calls=True))
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(turn.session, self._attempt))
         if turn.ended is None:
@@ -203,11 +202,10 @@ class Bridge:
 
     # -- the record
 
-    def _show(self, noted: object) -> None:
-        found = Noted.model_validate(noted or {})
-        if found.intervention:
-            self._warnings = [*self._warnings[-4:], warning(found.intervention)]
-        if found.escalated_to == "person":
+    def _show(self, noted: Noted) -> None:
+        if noted.intervention:
+            self._warnings = [*self._warnings[-4:], warning(noted.intervention)]
+        if noted.escalated_to == "person":
             self._goal.over.set()
 
     async def _report(self, turn: CliTurn, seconds: float, *, unfinished: bool) -> None:

@@ -7,7 +7,7 @@ import atexit
 import os
 import socket
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
@@ -22,8 +22,8 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState
-from clew_worker.agent.client import AgentClient, RpcError
+from clew_shared.wire.hello import Call, HelloAnswer, HelloState, StateAnswer
+from clew_worker.agent.client import A, AgentClient, RpcError
 from clew_worker.agent.plans import PlanTask, Tasks
 from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
 
@@ -50,9 +50,9 @@ class SyncClient:
         """Introduce the agent (`name/version`), and return the goal's state as it is now."""
         return self._wait(self._daemon.greet(agent))
 
-    def call(self, method: str, /, **params: Any) -> Any:
-        """Send a request and return its result; raises as `AgentClient.call`."""
-        return self._wait(self._daemon.call(method, **params))
+    def ask(self, answer: type[A], method: str, /, **params: object) -> A:
+        """Send a request and return its answer; raises as `AgentClient.call`."""
+        return self._wait(self._daemon.ask(answer, method, **params))
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
@@ -98,15 +98,13 @@ class RemoteGoal:
     # -- calls -------------------------------------------------------------------------------------
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        answer = self._call("record", tool=tool, args=args, **_outcome(report))
-        return answer_of(Recorded.model_validate(answer))
+        return answer_of(self._call(Recorded, "record", tool=tool, args=args, **_outcome(report)))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        return answer_of(Judged.model_validate(self._call("propose", tool=tool, args=args)))
+        return answer_of(self._call(Judged, "propose", tool=tool, args=args))
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        noted = self._call("outcome", seq=seq, **_outcome(report))
-        return answer_of(Noted.model_validate(noted), seq)
+        return answer_of(self._call(Noted, "outcome", seq=seq, **_outcome(report)), seq)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
@@ -117,20 +115,18 @@ class RemoteGoal:
 
     def complete(self, reason: str, *, success: bool) -> str | None:
         text = {"summary": reason} if success else {"failure": reason}
-        level = self._call("complete_subtask", success=success, **text).get("escalated_to")
-        return str(level) if level else None
+        return self._call(StateAnswer, "complete_subtask", success=success, **text).escalated_to
 
     def advance(self) -> bool:
         self.settle()
         if self._state.replan_required:
             self._replan()
-        return Advanced.model_validate(self._call("advance")).subtask is not None
+        return self._call(Advanced, "advance").subtask is not None
 
     def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool:
         """End the goal as done or failed; False if the daemon does not accept that."""
         why = {"tests_changed": tests_changed} if tests_changed else {}
-        told = self._call("finish", success=success, summary=summary, **why)
-        answer = Finished.model_validate(told)
+        answer = self._call(Finished, "finish", success=success, summary=summary, **why)
         self.failing = {check.name: check.output for check in answer.failing_checks}
         if answer.proof:
             self.failing["proof"] = answer.message
@@ -156,14 +152,14 @@ class RemoteGoal:
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def _call(self, method: str, **params: object) -> Mapping[str, Any]:
+    def _call(self, answer: type[A], method: str, **params: object) -> A:
         self.settle()
         self._stale = True
-        return self._ask(method, **params)
+        return self._ask(answer, method, **params)
 
-    def _ask(self, method: str, **params: object) -> Mapping[str, Any]:
+    def _ask(self, answer: type[A], method: str, **params: object) -> A:
         try:
-            return dict(self._client.call(method, **params) or {})
+            return self._client.ask(answer, method, **params)
         except RpcError as error:
             if error.code == protocol.WRONG_STATE:
                 raise WrongState(error.message) from error
@@ -173,7 +169,7 @@ class RemoteGoal:
         """Send a plan; a replan has all that is left to do, so what is not in it was removed by the agent."""
         self._stale = True  # refused or not, the daemon's state is shown next
         # without `covers`, it replaces all that is pending
-        self._ask("plan", tasks=tasks, replan=replan)
+        self._ask(StateAnswer, "plan", tasks=tasks, replan=replan)
         self._look()
 
     def _replan(self, edit: Edit | None = None) -> None:
