@@ -20,7 +20,6 @@ from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from clew_daemon.reading.diff import Position
-    from clew_shared.record.model import Goal
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -33,29 +32,38 @@ def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -
     return []
 
 
-def _goal_argument(name: str, metavar: str, summary: str, nargs: int = 1) -> Callable[[FC], FC]:
+def _known(context: click.Context, _: click.Parameter, given: Any) -> Any:
+    """Return the ids of the goals that were meant, by names, ids and their beginnings; CliError where there is none."""
+    from clew_daemon.reading.queries import goal_id
+
+    if isinstance(given, tuple):
+        return tuple(dict.fromkeys(goal_id(context.obj, one) for one in given))
+    return None if given is None else goal_id(context.obj, given)
+
+
+def _goals(metavar: str, more: str = "", *, known: bool = True) -> Callable[[FC], FC]:
+    """Return the argument `goal`, or `goals` for several; `known`: as ids on record, else as they were given."""
+    several = metavar.endswith("...")
+    which = "Names or ids of goals, or their beginnings" if several else _ONE
     return click.argument(
-        name,
+        "goals" if several else "goal",
         metavar=metavar,
-        nargs=nargs,
+        nargs=-1 if several else 1,
         required=not metavar.startswith("["),
-        help=summary,
+        help=f"{which}{more}.",
         shell_complete=complete_goal,
+        callback=_known if known else None,
     )
 
 
 _ONE = "A goal's name or id, or the beginning of either"
-_SEVERAL = "Names or ids of goals, or their beginnings"
-goal = _goal_argument("goal", "GOAL", f"{_ONE}.")
-optional_goal = _goal_argument("goal", "[GOAL]", f"{_ONE}; omit for all goals.")
-goals = _goal_argument("goals", "[GOAL]...", f"{_SEVERAL}.", nargs=-1)
-some_goals = _goal_argument("goals", "[GOAL]...", f"{_SEVERAL}; omit for all goals.", nargs=-1)
-all_goals = click.option(
-    "--all", "every", is_flag=True, help="All goals to which the command applies."
-)
-as_json = click.option(
-    "--json", "as_json", is_flag=True, is_eager=True, help="Print one JSON document."
-)
+goal = _goals("GOAL")
+goal_as_given = _goals("GOAL", known=False)
+optional_goal = _goals("[GOAL]", "; omit for all goals")
+goals_as_given = _goals("[GOAL]...", known=False)
+some_goals = _goals("[GOAL]...", "; omit for all goals")
+all_goals = click.option("--all", "every", is_flag=True, help="All goals to which it applies.")
+as_json = click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print as JSON.")
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
@@ -128,17 +136,19 @@ _SUBTASK = "Only this subtask: 2.1 is the first one of the second task."
 subtask = click.argument("subtask", metavar="[SUBTASK]", required=False, help=_SUBTASK)
 
 
-def position(name: str, goal: Goal, number: str | None) -> Position | None:
-    """Return which subtask of the goal `name` a number names, None for none; raises CliError.
+def position(instance: Instance, goal: str, number: str | None) -> Position | None:
+    """Return which subtask of the goal a number names, None for none; raises CliError.
 
     In a goal with one task, the subtask's number alone is enough.
     """
+    from clew_daemon.reading.queries import goal_state
+
     if number is None:
         return None
-    found = _NUMBER.fullmatch(number)
-    if found and (found[1] or len(goal.tasks) == 1):
+    found, tasks = _NUMBER.fullmatch(number), goal_state(instance, goal).goal.tasks
+    if found and (found[1] or len(tasks) == 1):
         task, subtask = int(found[1] or 1), int(found[2])
-        subtasks = [len(one.subtasks) for one in goal.tasks[task - 1 : task]] if task else []
+        subtasks = [len(one.subtasks) for one in tasks[task - 1 : task]] if task else []
         if subtasks and 1 <= subtask <= subtasks[0]:
             return task - 1, subtask - 1
-    raise CliError(f"{name} has no subtask {clean(number)!r}; `clew status {name}` shows its tree")
+    raise CliError(f"{goal} has no subtask {clean(number)!r}; `clew status {goal}` shows its tree")

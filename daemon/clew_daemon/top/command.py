@@ -11,7 +11,6 @@ from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import on_terminal
-from clew_daemon.reading.queries import goal_id
 
 NO_TERMINAL = "`clew top` needs a terminal; `clew status` and `clew watch` do without one"
 
@@ -23,9 +22,8 @@ def top(instance: Instance, goal: str | None) -> None:
     """Show all goals live, or one: what needs you comes first, and keys do what the commands do."""
     if not (sys.stdin.isatty() and on_terminal()):
         raise CliError(NO_TERMINAL)
-    name = None if goal is None else goal_id(instance, goal)
     from clew_daemon.top.app import TopApp
 
     collect_as_usual()
     let_others_first()
-    TopApp(instance, name).run()
+    TopApp(instance, goal).run()

@@ -12,7 +12,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, show
-from clew_daemon.reading.queries import goal_id, goal_state
+from clew_daemon.reading.queries import goal_state
 from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
@@ -34,17 +34,16 @@ def context(instance: Instance, goal: str, turn: int | None, as_json: bool) -> N
     from clew_daemon.reading.prompt_text import inspected, preview, turn_lines
     from clew_shared.prompt.compact import compact_context
 
-    name = goal_id(instance, goal)
     if turn:
-        found = inspected(instance, name, turn)
+        found = inspected(instance, goal, turn)
         if found.turn != turn:
-            raise CliError(f"{name} has no turn {turn} yet; the next one is turn {found.turns}")
-        show({"goal": name, **asdict(found)}, turn_lines(found, whole=True), as_json=as_json)
+            raise CliError(f"{goal} has no turn {turn} yet; the next one is turn {found.turns}")
+        show({"goal": goal, **asdict(found)}, turn_lines(found, whole=True), as_json=as_json)
         return
-    prompt, known = preview(instance, name), instance.settings_for_display.context
-    state = goal_state(instance, name)
+    prompt, known = preview(instance, goal), instance.settings_for_display.context
+    state = goal_state(instance, goal)
     text = compact_context(state, known.max_chars, recent_actions=known.recent_actions)
-    value = {"goal": name, "context": text, "chars": len(text), **asdict(prompt)}
+    value = {"goal": goal, "context": text, "chars": len(text), **asdict(prompt)}
     show(value, _prompt_lines(prompt), as_json=as_json)
 
 

@@ -12,7 +12,6 @@ from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import on_terminal, print_json
-from clew_daemon.reading.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
     from clew_daemon.reading.diff import GoalDiff
@@ -30,10 +29,9 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
 
     if stat and as_json:
         raise click.UsageError("use one of --stat and --json")
-    name = goal_id(instance, goal)
-    at = parameters.position(name, goal_state(instance, name).goal, subtask)
+    at = parameters.position(instance, goal, subtask)
     views.hide_keys(instance)
-    with views.goal_diff(instance, name, at) as found:
+    with views.goal_diff(instance, goal, at) as found:
         if as_json:
             print_json(views.json_view(found, at))
         elif on_terminal():

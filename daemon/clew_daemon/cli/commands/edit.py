@@ -15,7 +15,7 @@ from clew_daemon.control.requests import EditRequest
 from clew_daemon.reading.client import RequestRefused, send
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import goal_file, goal_id
+from clew_daemon.reading.queries import goal_file
 from clew_daemon.reading.sanitize import clean
 
 FILE_BYTES_MAX = 1 << 20
@@ -38,19 +38,18 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    name = goal_id(instance, goal)
-    send(instance.socket, EditRequest(name))  # before anyone has written anything
+    send(instance.socket, EditRequest(goal))  # before anyone has written anything
     if file is not None:
         with click.open_file(file, "rb") as stream:
-            print(_sent(instance, name, stream.read(FILE_BYTES_MAX + 1)))
+            print(_sent(instance, goal, stream.read(FILE_BYTES_MAX + 1)))
         return
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
-    draft = folder / f"{name}.md"
-    draft.write_text(goal_file(instance, name), encoding="utf-8")
+    draft = folder / f"{goal}.md"
+    draft.write_text(goal_file(instance, goal), encoding="utf-8")
     try:
-        said = _edited(instance, name, draft)
+        said = _edited(instance, goal, draft)
     except (CliError, KeyboardInterrupt, click.Abort) as error:
-        why = f"{error.message}\n" if isinstance(error, CliError) else f"{name}: "
+        why = f"{error.message}\n" if isinstance(error, CliError) else f"{goal}: "
         raise CliError(f"{why}nothing was changed; your text is kept in {draft}") from None
     shutil.rmtree(folder, ignore_errors=True)
     print(said)

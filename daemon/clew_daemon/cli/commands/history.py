@@ -20,7 +20,7 @@ from clew_daemon.reading.actions import (
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
-from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
+from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.record.moment import local
 from clew_shared.text.words import ordinal
@@ -40,15 +40,14 @@ def history(
     instance: Instance, goal: str, limit: int, before: int, iterations: bool, as_json: bool
 ) -> None:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
-    name = goal_id(instance, goal)
     found: Sequence[Action]
     if iterations:
-        found, more = _iterations(instance, name, limit, before)
+        found, more = _iterations(instance, goal, limit, before)
     else:
-        found, more = last_actions(instance, name, limit, before, outputs=as_json)
+        found, more = last_actions(instance, goal, limit, before, outputs=as_json)
     what = "iterations" if iterations else "actions"
-    value = {"goal": name, what: found, "more": more}
-    output.show(value, _lines(instance, name, what, found, more=more), as_json=as_json)
+    value = {"goal": goal, what: found, "more": more}
+    output.show(value, _lines(instance, goal, what, found, more=more), as_json=as_json)
 
 
 def _lines(
@@ -137,6 +136,5 @@ def _action_row(action: Action, *, attempt: bool) -> Line:
 @click.pass_obj
 def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
-    name = goal_id(instance, goal)
-    action = whole_action(instance, name, seq)
-    output.show({"goal": name, "action": action}, action_lines(name, action), as_json=as_json)
+    action = whole_action(instance, goal, seq)
+    output.show({"goal": goal, "action": action}, action_lines(goal, action), as_json=as_json)

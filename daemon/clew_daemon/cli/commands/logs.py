@@ -14,7 +14,6 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import on_terminal, print_json, print_lines
-from clew_daemon.reading.queries import goal_id
 
 POLL_S = 0.2
 
@@ -36,21 +35,20 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
     """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
-    name = None if goal is None else goal_id(instance, goal)
     if not follow and not (instance.log_file.exists() or rotated(instance.log_file).exists()):
         raise CliError(
             f"there is no log at {instance.log_file}: no daemon has run here, `[log] file` names another, or it was "
             "removed\nunder systemd, see also: journalctl --user -u clew -o cat"
         )
     with closing(LogTail(instance.log_file)) as tail:
-        last = list(entries_of(tail.last(), name))
+        last = list(entries_of(tail.last(), goal))
         entries = last[-lines:] if lines else []
         if as_json:
             print_json({"log": entries})
             return
         _print(entries)
         while follow:
-            entries = list(entries_of(tail.added(), name))
+            entries = list(entries_of(tail.added(), goal))
             _print(entries)
             if not entries:
                 _wait()

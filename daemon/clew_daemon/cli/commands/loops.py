@@ -10,7 +10,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, show
-from clew_daemon.reading.queries import goal_id, ledger_if_any
+from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.record import findings
 from clew_daemon.record.findings import Step
@@ -45,12 +45,11 @@ def loops(
     instance: Instance, goal: str | None, limit: int, before: int | None, as_json: bool
 ) -> None:
     """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
-    name = None if goal is None else goal_id(instance, goal)
     found: Sequence[Loop] = ()
     more, steps = False, dict[int, Step]()
     with ledger_if_any(instance) as reader:
         if reader is not None:
-            found, more = findings.findings(reader, name, limit, before)
+            found, more = findings.findings(reader, goal, limit, before)
             shown = {(one["goal"], seq) for one in found for seq in one["steps"]}
             shown |= {(one["goal"], one["last_gain"]["seq"]) for one in found if one["last_gain"]}
             known = {seq: findings.step(reader, of, seq) for of, seq in shown}

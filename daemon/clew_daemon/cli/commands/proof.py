@@ -12,7 +12,7 @@ from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, show
-from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
+from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_shared.proof.label import ENDS, words
 from clew_shared.record.codec import decode
@@ -43,23 +43,22 @@ def proof(instance: Instance, goal: str, accept: bool, why: str, as_json: bool) 
 
     Exit code 0: it ended proven, checked, with tests of its own, or accepted; 1: any other.
     """
-    name = goal_id(instance, goal)
     if why and not accept:
         raise click.UsageError("WHY is for --accept")
     said = ""
     if accept:
-        said = send(instance.socket, AcceptRequest(name, why), within_s=DEADLINE_S)["said"]
-    state = goal_state(instance, name)
+        said = send(instance.socket, AcceptRequest(goal, why), within_s=DEADLINE_S)["said"]
+    state = goal_state(instance, goal)
     made = _last(instance, state)
     if made is None:
         none = "no finish whose checks passed has been proved yet"
         missing = none if state.spec.checks else "the goal has no checks"
-        raise CliError(f"{name}: there is no proof: {missing}")
+        raise CliError(f"{goal}: there is no proof: {missing}")
     accepted = state.proof.accepted if state.proof else None
     view = made.model_dump(mode="json", include=SHOWN)
-    view |= {"goal": name, "accepted": accepted, "reason": reason_of(state, made) or None}
+    view |= {"goal": goal, "accepted": accepted, "reason": reason_of(state, made) or None}
     good = state.goal.status == "completed" and (made.label in ENDS or bool(accepted))
-    text = [[(f"{name}: {said}", "")]] if accept else lines(state, made)
+    text = [[(f"{goal}: {said}", "")]] if accept else lines(state, made)
     show(view, text, as_json=as_json, failed=not good)
 
 

@@ -68,9 +68,7 @@ def _begins(verb: str, summary: str) -> click.Command:
 
 
 start = _begins("start", "Start the systemd user service, and wait until the daemon is ready.")
-restart = _begins(
-    "restart", "Restart the systemd user service; its goals continue where they were."
-)
+restart = _begins("restart", "Restart the systemd user service; its goals continue there.")
 
 
 @click.command()

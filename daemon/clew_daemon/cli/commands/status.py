@@ -37,7 +37,7 @@ def status(
     Goals that need you come first, those that have ended last.
     """
     if goal is not None:
-        view = one_goal(instance, goal_id(instance, goal))
+        view = one_goal(instance, goal)
     else:
         last = goal_id(instance, before) if before else None
         view = all_goals(instance, None if every else limit, last)

@@ -22,7 +22,7 @@ HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@parameters.goal
+@parameters.goal_as_given
 @click.argument("text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent.")
 @click.pass_obj
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
@@ -31,7 +31,7 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 
 
 @click.command()
-@parameters.goal
+@parameters.goal_as_given
 @click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning.")
 @click.pass_obj
 def unblock(instance: Instance, goal: str, signature: str) -> None:
@@ -46,12 +46,10 @@ def _goals_command(kind: type[GoalChangeRequest], done: str, summary: str) -> cl
     """Make a command that asks the daemon for the same change of several goals, or of all."""
 
     @click.command(kind.method, help=summary)
-    @parameters.goals
+    @parameters.goals_as_given
     @parameters.all_goals
     @click.pass_obj
-    def command(
-        instance: Instance, goals: tuple[str, ...], every: bool, now: bool | None = None
-    ) -> None:
+    def command(instance: Instance, goals: tuple[str, ...], every: bool, now: bool = False) -> None:
         if every == bool(goals):
             wrong = "name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS
             raise click.UsageError(wrong)
@@ -98,7 +96,7 @@ rm = _goals_command(
     "shows it.",
 )
 cancel = _goals_command(
-    requests.CancelRequest, "cancelled", "Cancel goals (`continue` reopens them)."
+    requests.CancelRequest, "cancelled", "Cancel goals; `continue` reopens them."
 )
 retry = _goals_command(
     requests.RetryRequest,

@@ -17,7 +17,6 @@ from clew_daemon.reading.client import NoAnswer, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns, print_lines, show
-from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean, counted
 
 if TYPE_CHECKING:
@@ -47,10 +46,9 @@ def undo(
     An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
     """
-    name = goal_id(instance, goal)
-    at = parameters.position(name, goal_state(instance, name).goal, subtask)
-    request = UndoRequest(name, at, theirs, yes, None)
-    again = f"clew undo {name}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
+    at = parameters.position(instance, goal, subtask)
+    request = UndoRequest(goal, at, theirs, yes, None)
+    again = f"clew undo {goal}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
     if yes or as_json:
         answer = _ask(instance, request)
         text = done_lines(answer, again, shown=False)
@@ -123,7 +121,7 @@ WHY_GONE = {
 SCOPES = {"undo": "the last undo", "attempt": "the last attempt at a subtask"}
 RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
 GIT_GONE = (
-    "The git repository is gone, and no snapshot has it: get `.git` back from a clone or a backup."
+    "The git repository is gone, and in no snapshot: get `.git` back from a clone or a backup."
 )
 GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
 STAGED = "What is staged in git has changed. An undo leaves that to you."

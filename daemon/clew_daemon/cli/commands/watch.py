@@ -21,7 +21,6 @@ from clew_daemon.reading.errors import print_note
 from clew_daemon.reading.goal_list import GoalView, counts, in_view, now_text, status_style
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, on_terminal, print_lines, wrapped
-from clew_daemon.reading.queries import goal_id
 from clew_daemon.reading.sanitize import clean, duration, short
 from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import percent
@@ -53,8 +52,7 @@ def command(instance: Instance, goals: tuple[str, ...]) -> None:
     Ctrl-C stops watching; the goals continue, and can be watched again at any time. Exit code 0: all were completed;
     1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a given goal was still running.
     """
-    names = list(dict.fromkeys(goal_id(instance, goal) for goal in goals))
-    is_completed = watch(instance, names, attach=True)
+    is_completed = watch(instance, goals, attach=True)
     raise click.exceptions.Exit(0 if is_completed else ExitCode.FAILED)
 
 
