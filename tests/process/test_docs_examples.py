@@ -60,3 +60,5 @@ def test_the_worker_with_the_library_does_its_goal(worker):
 def test_the_first_goal_of_the_readme_is_completed(clew):
     goal = clew.start().completed(FIRST_GOAL.replace("workspace: ~/greet\n", ""))
     assert clew.seen("check.passed", goal=goal, name="greets")
+    [named] = set(re.findall(r"^clew (?:history|diff|undo) (\S+)", README, re.MULTILINE))
+    assert goal.startswith(named)

@@ -80,7 +80,8 @@ def lines(state: State, made: ProofMade) -> Iterator[Line]:
     """Yield a proof as a person reads it."""
     accepted = state.proof.accepted if state.proof else None
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
-    yield [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")]
+    said = words(made.label, "", accepted)
+    yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
     for what, text in (("why", made.why), ("its reason", reason_of(state, made))):
         if text:
             yield [(f"{what}: ", "bold"), (clean(text), "")]
