@@ -211,16 +211,16 @@ async def _ask(ledger: Ledger, job: Job) -> None:
 
 def _note_acknowledgements(writer, log: list[Op]) -> None:
     """Put into the log where the writer has said that so many jobs are durable."""
-    call, done = writer._call, 0
+    call, done = writer._tell, 0
 
     def told(function, *args) -> None:
         nonlocal done
-        if function == writer.deliver:
+        if function == writer._told.durable:
             done += len(args[0])
             log.append(Op("word", word=done))
         call(function, *args)
 
-    writer._call = told
+    writer._tell = told
 
 
 def held(path: Path) -> str:

@@ -130,7 +130,7 @@ async def logged(folder):
     writing = Ledger.open(path)
     for number in range(COMMITS):
         await writing.append([NewEvent("a", "noted", b"%d " % number * 700)])[1]
-    lost_record.write_note(copy, writing.last_event())
+    lost_record.write_note(copy, writing.tip())
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
     await writing.close(60)

@@ -16,7 +16,7 @@ from clew_shared.ledger import (
     schema,
     verify,
 )
-from clew_shared.ledger import writer as writer_module
+from clew_shared.ledger import ledger as ledger_module
 from clew_shared.ledger.lock import acquire, beside
 
 
@@ -33,12 +33,12 @@ async def test_what_waits_together_is_committed_together(path):
     ledger._writer._next_batch = lambda: (hold.wait(10), take())[1]
 
     futures = [ledger.append([entry("a", str(i))])[1] for i in range(200)]
-    assert ledger._writer.pending == 200
+    assert ledger._pending == 200
     hold.set()
     await asyncio.gather(*futures)
 
     assert len(commits) == 1
-    assert ledger._writer.pending == 0
+    assert ledger._pending == 0
     await ledger.close(10)
 
 
@@ -89,7 +89,7 @@ async def test_purging_a_goal_removes_it_and_keeps_the_rest_verifiable(path):
 
 
 async def test_too_much_waiting_is_refused_before_anything_is_assigned(ledger, monkeypatch):
-    monkeypatch.setattr(writer_module, "PENDING_MAX", 2)
+    monkeypatch.setattr(ledger_module, "PENDING_MAX", 2)
     ledger.append([entry("a", "1"), entry("a", "2")])
     with pytest.raises(LedgerFailed, match="waiting to be written"):
         ledger.append([entry("a", "3")])

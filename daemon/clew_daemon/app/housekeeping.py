@@ -52,7 +52,6 @@ class LedgerWatch:
         self._noted = 0
         self._last_fault = ""
         self.ledger = Ledger.open(path, on_state=self._on_state, lock=self._lock)
-        self.ledger.files.hold(bootstrap.places.state)
 
     def _on_state(self, state: LedgerState) -> None:
         """Handle a new state, on the event loop."""
@@ -103,7 +102,7 @@ class LedgerWatch:
         self._last_fault = fault
 
     def _write_note(self) -> int:
-        last = self.ledger.last_event()
+        last = self.ledger.tip()
         if last:
             write_note(self.ledger.path, last)
         return last[0] if last else 0

@@ -35,7 +35,7 @@ from clew_shared.ledger import LedgerState
 from clew_shared.ledger.errors import BOUNDS_S
 from clew_shared.record.life_events import GoalEnded
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.proof_events import ProofAccepted
+from clew_shared.record.snapshot_events import ProofAccepted
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
@@ -103,7 +103,7 @@ class ControlHandlers:
 
     async def _health(self, _: rq.HealthRequest) -> JsonObject:
         ledger = self._goals.ledger
-        times = ledger.commit_times
+        times = ledger.times
         commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
         return {"ledger": ledger.state.value, "commits": commits}
 

@@ -31,7 +31,7 @@ from clew_daemon.herald.book import Book, batches, continues
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
-from clew_shared.record import proof_events as pr
+from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
@@ -76,7 +76,7 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
             yield (RESTARTS, event.reason), 1
         case ev.CheckFinished():
             yield (CHECKS, "passed" if event.passed else "failed"), 1
-        case pr.ProofMade():
+        case snap.ProofMade():
             yield (PROOFS, event.label), 1
         case ev.Reflected(tokens_in=0, tokens_out=0):  # an agent that reports a sum only
             yield (TOKENS, "unknown", agent), event.tokens

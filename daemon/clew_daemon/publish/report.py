@@ -16,7 +16,7 @@ from clew_shared.files.durable import sync
 from clew_shared.proof.label import words
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
-from clew_shared.record.state import CheckResult, FreshStart, State
+from clew_shared.record.state import AttemptState, CheckResult, State
 from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
@@ -273,7 +273,7 @@ def _restarts(state: State) -> list[str]:
     return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
 
 
-def _fresh_start(one: FreshStart) -> str:
+def _fresh_start(one: AttemptState) -> str:
     place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
     ground = ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)

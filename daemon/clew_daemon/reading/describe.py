@@ -18,7 +18,6 @@ from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
 from clew_shared.proof.label import ENDS, words
 from clew_shared.record import events as ev
-from clew_shared.record import proof_events as pr
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import local
@@ -268,15 +267,15 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Entry | None]] = {
     ev.CheckFinished: _check,
     ev.CheckedBefore: _checked_before,
     ev.FinishRefused: _finish_refused,
-    pr.ProofMade: lambda e, _s, _b: _say(
+    snap.ProofMade: lambda e, _s, _b: _say(
         f"proof: {_cut(words(e.label, e.why, e.accepted))}",
         "green" if e.label == "proven" else "yellow",
         detail=key_line(e.output) if e.label not in ENDS else "",
     ),
-    pr.ProofRefused: lambda e, _s, _b: _say(
+    snap.ProofRefused: lambda e, _s, _b: _say(
         f"says it is done: refused, {_cut(words(e.label, e.why))}", "magenta"
     ),
-    pr.ProofAccepted: lambda e, _s, _b: _say(
+    snap.ProofAccepted: lambda e, _s, _b: _say(
         f"accepted by a person{f': {_cut(e.why)}' if e.why else ''}", "cyan"
     ),
     ev.FinishQuestioned: lambda e, _s, _b: _say(

@@ -60,7 +60,6 @@ class Names:
         return sorted(found)
 
     def _bearer(self, goals: Sequence[str]) -> str:
-        """Return which of the goals with one name is meant."""
         return next((goal for goal in goals if not self._ended(goal)), goals[-1])
 
     @cached_property
@@ -230,7 +229,6 @@ def _grouped(pairs: Iterable[tuple[str, _Value]]) -> dict[str, list[_Value]]:
 
 
 def _upwards(folder: str) -> list[str]:
-    """Return a folder and all those that it lies in."""
     path = PurePosixPath(folder)
     return [str(one) for one in (path, *path.parents)]
 

@@ -9,7 +9,6 @@ import structlog
 
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
-from clew_shared.record import proof_events as pr
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.daemon_events import (
     BulletAdded,
@@ -119,9 +118,9 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.CheckFinished: _checked,
     ev.CheckedBefore: _as("check.before", "name", "passed", "exit_code", "duration_s"),
     ev.FinishRefused: _as("finish.refused", "failing"),
-    pr.ProofMade: _as("proof.made", "label", "files", "why", "seconds"),
-    pr.ProofRefused: _as("proof.refused", "label", "files", "why"),
-    pr.ProofAccepted: _as("proof.accepted", "by", "why"),
+    snap.ProofMade: _as("proof.made", "label", "files", "why", "seconds"),
+    snap.ProofRefused: _as("proof.refused", "label", "files", "why"),
+    snap.ProofAccepted: _as("proof.accepted", "by", "why"),
     ev.FinishQuestioned: _as("finish.questioned", "message", action="of"),
     ev.FeedbackGiven: _as("feedback.given", "text"),
     ev.Unblocked: _as("action.unblocked", "signature"),

@@ -42,12 +42,8 @@ def action_limit(
         return max(own), "`timeout=` of its block in the goal file"
     if state.spec.timeout_s:
         return state.spec.timeout_s, "`timeout:` in the goal file"
-    if is_runbook:
-        return (
-            limits.runbook_timeout_s,
-            "[limits] runbook_timeout_s, or `timeout:` in the goal file",
-        )
-    return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
+    key = "runbook_timeout_s" if is_runbook else "action_timeout_s"
+    return getattr(limits, key), f"[limits] {key}, or `timeout:` in the goal file"
 
 
 def has_runbook(state: State, settings: Settings) -> bool:
@@ -122,7 +118,6 @@ def agent_fault(state: State, settings: Settings, config: Path) -> str:
 
 
 def _own_agent(state: State, settings: Settings) -> Agent | None:
-    """Return the goal's own agent, None where the config does not have it."""
     name = state.spec.agent or None
     known = name is None or name in settings.agents.names
     return settings.agents.get(name) if known else None

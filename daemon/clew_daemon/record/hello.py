@@ -145,19 +145,13 @@ def _with_steps(state: State) -> dict[str, Any]:
 def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
     limits, present = attempt_limits(state, settings), state.attempt
     rung = present_rung(state, settings)
-    return AttemptTerms(
-        n=present.number,
-        limit=limits.limit,
-        reason=present.reason,
-        tried=present.tried,
-        rung=rung.model_dump(mode="json", exclude_none=True),
-        iterations=limits.turns(present.number) if limits.limit > 1 else None,
-        from_iteration=present.from_iteration,
-        from_actions=present.from_actions,
-        restored=present.restored,
-        kept=present.kept,
-        left=present.left,
-    )
+    own = {
+        "n": present.number,
+        "limit": limits.limit,
+        "rung": rung.model_dump(mode="json", exclude_none=True),
+        "iterations": limits.turns(present.number) if limits.limit > 1 else None,
+    }
+    return AttemptTerms.model_validate(asdict(present) | own)
 
 
 def _finished(state: State) -> list[FinishedSubtask]:

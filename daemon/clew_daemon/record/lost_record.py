@@ -96,7 +96,7 @@ def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path
         (state / GOALS / goal).rename(aside / goal)
         moved[goal] = aside / goal
     with Reader.open(ledger) as reader:
-        found = reader.last_event()
+        found = reader.tip()
     _note(ledger).unlink(missing_ok=True)
     if found:
         write_note(ledger, found)

@@ -242,7 +242,6 @@ def _mark(span: _Span, place: Callable[[float], float], now: float) -> Mark:
 
 
 def _joined(group: list[Mark]) -> Mark:
-    """Let neighbours share a mark, which shows the worst of them."""
     worst = max(group, key=lambda mark: badness(mark.result))
     end = max(mark.start + mark.width for mark in group)
     start = group[0].start

@@ -38,7 +38,7 @@ from clew_shared.proof.label import (
     needs_data,
     needs_outside_only,
 )
-from clew_shared.record import proof_events as pr
+from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Level
 from clew_shared.record.snapshot_events import SnapshotTaken
@@ -101,12 +101,12 @@ class Proving:
             message=told(made, diff, output, asked=level == "person"),
         )  # fmt: skip
 
-    def _recorded(self, seq: int) -> pr.ProofMade | None:
+    def _recorded(self, seq: int) -> snap.ProofMade | None:
         """Return the proof on record under a number; this daemon may not be the one that made it."""
         ledger = self._epoch.parts.goals.ledger
         row = next(iter(ledger.read(self._epoch.goal_id, seq - 1, 1)), None)
         event = decode(row.body) if row else None
-        return event if isinstance(event, pr.ProofMade) else None
+        return event if isinstance(event, snap.ProofMade) else None
 
     def _ends(self, made: ProofState) -> bool:
         return made.label in ENDS or bool(made.accepted) or bool(self._cannot())
@@ -136,14 +136,14 @@ class Proving:
                 raise
             except ExecutorDied as error:
                 await epoch.executors.died(str(error))
-                made = pr.ProofMade(at=0.0, world="", label="unknown", why=redact(str(error)))
+                made = snap.ProofMade(at=0.0, world="", label="unknown", why=redact(str(error)))
         if made is not None:
             took = round(time.monotonic() - began, 3)
             event = made.model_copy(update={"at": time.time(), "seconds": took})
             await epoch.decide(lambda core: core.emit(event))
         return epoch.core.state.proof
 
-    async def _made(self, reason: str) -> pr.ProofMade | None:
+    async def _made(self, reason: str) -> snap.ProofMade | None:
         """Return the proof to record, None where the one on record is of this very world."""
         state = self._epoch.core.state
         finish = self._checks.finish
@@ -175,7 +175,7 @@ class Proving:
 
     async def _labelled(
         self, look: LookDone, tree: str, world: str, finish: dict[str, Run], reason: str
-    ) -> pr.ProofMade:
+    ) -> snap.ProofMade:
         state = self._epoch.core.state
         self._settings = bool(look.new_tools or look.tools or look.git)
         fields = set(Seen.__dataclass_fields__)
@@ -289,10 +289,10 @@ class Proving:
 
     def _event(
         self, found: Proof, world: str, runs: Evidence, seen: Seen | None = None
-    ) -> pr.ProofMade:
+    ) -> snap.ProofMade:
         view = runs.view or {}
         failing = failing_run(view)
-        return pr.ProofMade(
+        return snap.ProofMade(
             at=0.0,
             world=world,
             label=found.label,
@@ -301,7 +301,7 @@ class Proving:
             output=_end(view[failing]) if failing else "",
             taken_away=_taken_away(seen) if seen else (),
             checks=tuple(
-                pr.ProofCheck(name=name, **{
+                snap.ProofCheck(name=name, **{
                     moment: _on_record(of.get(name))
                     for moment, of in (("before", runs.before), ("finish", runs.finish), ("view", view))
                 })
@@ -314,22 +314,24 @@ def _end(run: Run) -> str:
     return run.output.strip()[-OUTPUT_CHARS:]
 
 
-def _on_record(run: Run | None) -> pr.CheckRun | None:
+def _on_record(run: Run | None) -> snap.CheckRun | None:
     if run is None:
         return None
     counts = asdict(run.count) if run.count else {}
-    return pr.CheckRun(exit_code=run.exit_code, seconds=run.seconds, **counts)
+    return snap.CheckRun(exit_code=run.exit_code, seconds=run.seconds, **counts)
 
 
-def _taken_away(seen: Seen) -> tuple[pr.TakenAway, ...]:
-    kinds: tuple[tuple[pr.TakenKind, tuple[str, ...]], ...] = (
+def _taken_away(seen: Seen) -> tuple[snap.TakenAway, ...]:
+    kinds: tuple[tuple[snap.TakenKind, tuple[str, ...]], ...] = (
         ("file", seen.files),
         ("tool", (*seen.tools, *seen.new_tools)),
         ("home", seen.home),
         ("git", seen.git),
         ("process", seen.alive),
     )
-    found = [pr.TakenAway(path=redact(path), kind=kind) for kind, paths in kinds for path in paths]
+    found = [
+        snap.TakenAway(path=redact(path), kind=kind) for kind, paths in kinds for path in paths
+    ]
     return tuple(found[:100])
 
 

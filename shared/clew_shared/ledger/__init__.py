@@ -7,50 +7,29 @@ is in `record`. What needs SQLite is imported on first use: asking who holds the
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger.errors import (
-    SEQ_MAX,
-    EventRow,
-    LedgerBehindError,
-    LedgerCorrupt,
-    LedgerEmpty,
-    LedgerError,
-    LedgerFailed,
-    LedgerLostError,
-    LedgerState,
-    LedgerTooNew,
-    LedgerUnwell,
-    NewEvent,
-)
+from clew_shared.ledger.errors import SEQ_MAX as SEQ_MAX
+from clew_shared.ledger.errors import EventRow as EventRow
+from clew_shared.ledger.errors import LedgerBehindError as LedgerBehindError
+from clew_shared.ledger.errors import LedgerCorrupt as LedgerCorrupt
+from clew_shared.ledger.errors import LedgerEmpty as LedgerEmpty
+from clew_shared.ledger.errors import LedgerError as LedgerError
+from clew_shared.ledger.errors import LedgerFailed as LedgerFailed
+from clew_shared.ledger.errors import LedgerLostError as LedgerLostError
+from clew_shared.ledger.errors import LedgerState as LedgerState
+from clew_shared.ledger.errors import LedgerTooNew as LedgerTooNew
+from clew_shared.ledger.errors import LedgerUnwell as LedgerUnwell
+from clew_shared.ledger.errors import NewEvent as NewEvent
 
 if TYPE_CHECKING:
-    from clew_shared.ledger.ledger import Ledger
-    from clew_shared.ledger.reader import Cursor, Reader
-    from clew_shared.ledger.turns import TurnLedger
-    from clew_shared.ledger.verify import LedgerFault, VerifyReport, copy, remove, verify
-
-__all__ = [
-    "SEQ_MAX",
-    "Cursor",
-    "EventRow",
-    "Ledger",
-    "LedgerBehindError",
-    "LedgerCorrupt",
-    "LedgerEmpty",
-    "LedgerError",
-    "LedgerFailed",
-    "LedgerFault",
-    "LedgerLostError",
-    "LedgerState",
-    "LedgerTooNew",
-    "LedgerUnwell",
-    "NewEvent",
-    "Reader",
-    "TurnLedger",
-    "VerifyReport",
-    "copy",
-    "remove",
-    "verify",
-]
+    from clew_shared.ledger.ledger import Ledger as Ledger
+    from clew_shared.ledger.reader import Cursor as Cursor
+    from clew_shared.ledger.reader import Reader as Reader
+    from clew_shared.ledger.turns import TurnLedger as TurnLedger
+    from clew_shared.ledger.verify import LedgerFault as LedgerFault
+    from clew_shared.ledger.verify import VerifyReport as VerifyReport
+    from clew_shared.ledger.verify import copy as copy
+    from clew_shared.ledger.verify import remove as remove
+    from clew_shared.ledger.verify import verify as verify
 
 _PARTS = {
     "ledger": ("Ledger",),

@@ -1,4 +1,4 @@
-"""The ledger of a daemon: assigns seq, n and hash, and passes the rest to the writer thread.
+"""The ledger of a daemon: assigns seq, n and hash, queues what is to be written, and wakes those who wait for it.
 
 It knows no meaning of an event, and decides nothing about one.
 """
@@ -8,34 +8,33 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from queue import Empty
 from typing import Self
 
 import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import Tips, sealed
-from clew_shared.ledger.errors import (
-    CommitTimes,
-    LedgerFailed,
-    LedgerLostError,
-    LedgerState,
-    NewEvent,
-)
+from clew_shared.ledger.errors import LedgerFailed, LedgerLostError, LedgerState, NewEvent
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
-from clew_shared.ledger.open_files import OpenFiles
-from clew_shared.ledger.opening import explained, open_writing
+from clew_shared.ledger.opening import Statement, explained, open_writing
 from clew_shared.ledger.reader import ReadSide
-from clew_shared.ledger.writer import PUT_BACK, Statement, Writer
+from clew_shared.ledger.writer import Job, Told, Writer
 
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
+GIVE_UP_S = 0.5  # for a thread that must not retry any more
+PENDING_MAX = 100_000
+PENDING_BYTES_MAX = 256 << 20
+PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothing more is recorded"
 
 
 class Ledger(ReadSide):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
-    ReadSide sees what is durable, and may be done from any thread. `files` watches the files that it is in.
+    ReadSide sees what is durable, and may be done from any thread. `state` is that of writing, as last passed to
+    `on_state`; `failure` is why nothing more can be written, None while it can; `times` how long commits took.
     """
 
     def __init__(
@@ -48,11 +47,16 @@ class Ledger(ReadSide):
         owns_lock: bool,
     ) -> None:
         super().__init__(path)
+        self.state = LedgerState.OK
+        self.failure: LedgerFailed | None = None
         self._tips = Tips(con)
-        self.files = OpenFiles(path)
-        self._writer = Writer(path, con, on_state, self.files)
-        self._lock = lock
-        self._owns_lock = owns_lock
+        told = Told(self._deliver, self._fail, self._show, self._end)
+        self._writer = Writer(path, con, told)
+        self.begin, self.times = self._writer.begin, self._writer.times
+        self._on_state = on_state
+        self._lock, self._owns_lock = lock, owns_lock
+        self._pending = self._pending_bytes = 0
+        self._ended: asyncio.Future[None] | None = None
 
     @classmethod
     def open(
@@ -82,10 +86,6 @@ class Ledger(ReadSide):
 
     # -- what is written ---------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Start the thread that writes, before anything is numbered; raises RuntimeError if that fails."""
-        self._writer.begin()
-
     def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
         """Append entries; returns their seqs and a future that is done when all are durable.
 
@@ -93,10 +93,10 @@ class Ledger(ReadSide):
         assigned, once writing has failed or when far too much waits already.
         """
         size = sum(len(e.body) + len(e.output or b"") for e in entries)
-        self._writer.admit(len(entries), size)
+        self._admit(len(entries), size)
         rows = self._tips.rows_of(entries)
         statements = [(schema.APPEND, rows)] if rows else []
-        return [row[0] for row in rows], self._writer.put(statements, len(rows), size)
+        return [row[0] for row in rows], self._put(statements, len(rows), size)
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
         """Store the goal's folded state as of `seq`, in place of an earlier one."""
@@ -109,24 +109,99 @@ class Ledger(ReadSide):
 
     async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
         """Wait until statements are durable, in one transaction; `size` is in bytes."""
-        self._writer.admit(1, size)
-        await self._writer.put(statements, 1, size)
+        self._admit(1, size)
+        await self._put(statements, 1, size)
 
     async def sync(self, timeout_s: float) -> bool:
         """Return whether all that was queued so far became durable within `timeout_s`."""
-        self._writer.admit(0, 0)
-        done = self._writer.put([], 0)
+        self._admit(0, 0)
+        done = self._put([], 0)
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
+
+    def _admit(self, count: int, size: int) -> None:
+        """Check that `count` more records of `size` bytes may wait; raises LedgerFailed."""
+        if self.failure is not None:
+            raise self.failure
+        if self._pending + count > PENDING_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
+            what = (
+                f"{self._pending} records ({self._pending_bytes} bytes) are waiting to be written"
+            )
+            raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
+        self.begin()
+
+    def _put(
+        self, statements: Sequence[Statement], count: int, size: int = 0
+    ) -> asyncio.Future[None]:
+        """Queue what was admitted; the future is done when all of it is durable."""
+        job = Job(statements, self.begin().create_future(), count, size)
+        self._pending += count
+        self._pending_bytes += size
+        self._writer.jobs.put(job)
+        return job.done
 
     async def close(self, timeout_s: float) -> None:
         """Write what waits, then close; what is not durable after `timeout_s` fails."""
         self._close_readers()
-        await self._writer.stop(timeout_s)
-        if not self._writer.stopped:
+        loop, is_open = self._writer.loop, self.failure is None
+        self.failure = self.failure or LedgerFailed(self.path, "closed", "open it again")
+        if loop is None:
+            if is_open:
+                self._writer.close(clean=True)
+        else:
+            if self._ended is None:
+                self._ended = loop.create_future()
+                self._writer.jobs.put(None)
+            if self._writer.runs:
+                await asyncio.wait([self._ended], timeout=timeout_s)
+                self._writer.give_up.set()
+                await asyncio.wait([self._ended], timeout=GIVE_UP_S)
+            self._fail_waiting(self.failure)
+        if self._writer.runs and not (self._ended and self._ended.done()):
             self._lock.keep()  # it waits for the disk, and may still write afterwards
         elif self._owns_lock:
             self._lock.release()
+
+    # -- what the writer tells -----------------------------------------------------------------------
+
+    def _deliver(self, jobs: list[Job], error: LedgerFailed | None = None) -> None:
+        """Wake those who wait for jobs that are durable, or failed."""
+        if isinstance(self.failure, LedgerLostError):
+            error = self.failure  # what was written into files that are gone is not recorded
+        for job in jobs:
+            self._pending -= job.count
+            self._pending_bytes -= job.size
+            if job.done.done():
+                continue
+            if error is None:
+                job.done.set_result(None)
+            else:
+                job.done.set_exception(error)
+                job.done.exception()  # retrieved: awaiting it is optional, `on_state` reports it too
+
+    def _fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
+        is_first = not isinstance(self.failure, LedgerLostError)
+        if is_first:
+            self.failure = error
+        self._deliver(jobs, error)
+        self._fail_waiting(error)
+        if is_first:
+            self._show(LedgerState.FAILED)
+
+    def _fail_waiting(self, error: LedgerFailed) -> None:
+        with suppress(Empty):
+            while True:
+                if job := self._writer.jobs.get_nowait():
+                    self._deliver([job], error)
+
+    def _show(self, state: LedgerState) -> None:
+        self.state = state
+        if self._on_state is not None:
+            self._on_state(state)
+
+    def _end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
 
     # -- how it is ---------------------------------------------------------------------------------
 
@@ -136,40 +211,20 @@ class Ledger(ReadSide):
         return self._tips.seq
 
     @property
-    def failure(self) -> LedgerFailed | None:
-        """Why nothing more can be written, None while it can."""
-        return self._writer.error
-
-    @property
-    def state(self) -> LedgerState:
-        """The state of writing, as last passed to `on_state`."""
-        return self._writer.state
-
-    @property
     def has_room(self) -> bool:
         """Return whether its disk has room for more than what may still fit into SQLite's log."""
         found = os.statvfs(self.path.parent)
         return self.state is not LedgerState.FULL and found.f_bavail * found.f_frsize >= ROOM_MIN
-
-    @property
-    def commit_times(self) -> CommitTimes:
-        """How long commits took since the start."""
-        return self._writer.times
 
     def look(self) -> None:
         """Compare the ledger's files with those that are open.
 
         Raises LedgerFailed if nothing more can be written; if they differ, that holds from now on.
         """
-        if self._writer.error is not None:
-            raise self._writer.error
-        if what := self.files.fault():
-            raise self._writer.lose(what)
-
-    def _opened(self) -> apsw.Connection:
-        """Open another connection by its path: to the same file, or to none."""
-        con = super()._opened()
-        if what := self.files.moved():
-            con.close()
-            raise LedgerLostError(self.path, what, PUT_BACK)
-        return con
+        if self.failure is None and (what := self._writer.files.fault()):
+            self._writer.give_up.set()
+            lost = LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK)
+            self._fail(lost, [])
+            self._writer.jobs.put(None)
+        if self.failure is not None:
+            raise self.failure

@@ -1,4 +1,4 @@
-"""Opening the SQLite file: is it a ledger, of which version, and is writing to it durable.
+"""The SQLite file of a ledger: is it one, of which version, is writing to it durable, and is it still the open one.
 
 A file that is not a ledger, newer, or damaged is refused before a byte of it is changed. SQLite's log (WAL) is moved
 into the database between transactions, by `Checkpoints`.
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -24,8 +25,12 @@ CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew ve
 _FULL = 2  # PRAGMA synchronous
 _DESCRIPTORS = 3  # database, WAL and its index
 _HEADER_BYTES = 512  # the smallest page
+_HEAD_BYTES = 100  # SQLite's own header: it counts changes and pages
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _PASSING = _NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN}
+
+Statement = tuple[str, Sequence[tuple[Any, ...]]]
+"""SQL, and the rows that it is executed with."""
 
 
 @contextmanager
@@ -195,6 +200,19 @@ def open_reading(path: Path) -> apsw.Connection:
     return con
 
 
+def write(con: apsw.Connection, statements: Sequence[Statement]) -> None:
+    """Execute statements and commit them: in the transaction that is open, else in one of their own."""
+    if not con.in_transaction and len(statements) == 1 and len(statements[0][1]) == 1:
+        sql, rows = statements[0]
+        con.execute(sql, rows[0])  # autocommit, in one call
+        return
+    if not con.in_transaction:
+        con.execute("BEGIN IMMEDIATE")
+    for sql, rows in statements:
+        con.executemany(sql, rows)
+    con.execute("COMMIT")
+
+
 class Checkpoints:
     """The checkpoints of the one connection that writes; `pages` are in its log, as far as known."""
 
@@ -232,3 +250,51 @@ def may_be_retried(error: apsw.Error, con: apsw.Connection) -> bool:
         return True
     retryable = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
     return getattr(error, "extendedresult", 0) in retryable and con.system_errno in _NO_ROOM
+
+
+class OpenFiles:
+    """The files of one open ledger by device and inode: SQLite holds them, so no other file has these numbers."""
+
+    def __init__(self, path: Path) -> None:
+        files = (path.with_name(path.name + end) for end in ("", "-wal", "-shm"))
+        self._known = {file: _identity(file) for file in files}
+        # until SQLite has no locks there: closing any descriptor of the file would release them
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._head: tuple[int, bytes] | None = self._look()
+
+    def fault(self) -> str:
+        """Return what happened to the files, "" if they are as they were left; from any thread."""
+        for path, known in list(self._known.items()):
+            if (found := _identity(path)) is None:
+                return f"{path.name} was deleted or moved away"
+            if found != known:
+                return f"{path.name} was replaced by another one"
+        before = self._head  # None: a checkpoint is under way
+        if before is None or self._look() == before or self._head is not before:
+            return ""
+        return f"{next(iter(self._known)).name} was written by another program"  # as `cp` does
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Bracket a checkpoint, the only thing that writes the database's file."""
+        self._head = None
+        try:
+            yield
+        finally:
+            self._head = self._look()
+
+    def close(self) -> None:
+        """Close the descriptor, once SQLite has closed the file."""
+        self._head = None  # the number may soon be that of another file
+        self._known.clear()
+        os.close(self._fd)
+
+    def _look(self) -> tuple[int, bytes]:
+        return os.fstat(self._fd).st_size, os.pread(self._fd, _HEAD_BYTES, 0)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None

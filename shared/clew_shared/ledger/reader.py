@@ -115,10 +115,6 @@ class ReadSide:
         """Return the highest durable seq, 0 for an empty ledger."""
         return int(self._first(schema.LAST_SEQ))
 
-    def last_event(self) -> tuple[int, bytes] | None:
-        """Return seq and hash of the last durable event that was not purged, None if there is none."""
-        return next(iter(self._rows(schema.LAST_EVENT)), None)
-
     def tip(self) -> tuple[int, bytes] | None:
         """Return seq and hash of the last durable event, also if it was purged; None if there is none."""
         return next(iter(self._rows(schema.TIP)), None)

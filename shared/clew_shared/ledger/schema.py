@@ -80,7 +80,6 @@ LAST_SEQ = """
 SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM purged), 0))
 """
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
-LAST_EVENT = "SELECT seq, hash FROM events WHERE seq = (SELECT max(seq) FROM events)"
 # The last event of the goal that recorded last, also if it was purged since.
 TIP = """
 SELECT seq, hash FROM (SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged)

@@ -14,7 +14,7 @@ from clew_shared.record.scope import Scope
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import AttemptState, State
 
-STATE_VERSION = 21
+STATE_VERSION = 22
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold

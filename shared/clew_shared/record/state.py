@@ -5,7 +5,10 @@ Plain records without rules; `snapshot` writes all of it as JSON and reads it ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
 
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import (
@@ -22,11 +25,22 @@ from clew_shared.record.scope import Attention, Finding, Scope
 from clew_shared.record.snapshot_events import ChangeCount
 from clew_shared.record.spec import Spec
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Form = TypeVar("_Form", bound="DataclassInstance")
+
 CHECK_CHARS = 1000
 INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
 RUNS_KEPT = 10
+
+
+def taken(form: type[_Form], event: BaseModel, **more: object) -> _Form:
+    """Return a record with what an event has in fields of the same names, and more."""
+    same = {f.name: getattr(event, f.name) for f in fields(form) if hasattr(event, f.name)}
+    return form(**(same | more))
 
 
 @dataclass(slots=True)
@@ -77,9 +91,14 @@ class SuggestedCheck:
 
 @dataclass(slots=True)
 class AttemptState:
-    """The present attempt at the current subtask: its number, and the event and the iteration at which it began."""
+    """An attempt at a subtask: its number, and the event and the iteration at which it began; names as in its event."""
 
     number: int = 1
+    task_idx: int = 0
+    subtask_idx: int = 0
+    at: float = 0.0
+    epoch: int = 0  # of its first worker
+    rung: str = ""
     seq: int = 0
     from_iteration: int = 0
     from_actions: int = 0  # the subtask's actions before it
@@ -90,22 +109,6 @@ class AttemptState:
     over: str = ""  # why this one has ended, "" while it has not
     advancing: bool = False  # as in AttemptEnded
     tried: tuple[str, ...] = ()  # lines on what went wrong in attempts before
-
-
-@dataclass(slots=True)
-class FreshStart:
-    """The start of an attempt after the first at a subtask, for people; fields as in AttemptStarted."""
-
-    task_idx: int
-    subtask_idx: int
-    number: int
-    at: float
-    epoch: int  # of its first worker
-    reason: str
-    rung: str = ""
-    restored: int = 0
-    kept: str = ""
-    left: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -251,7 +254,9 @@ class State:
     attempts_total: int = 0  # fresh starts
     turns_needed: int = 0
     there: tuple[str, ...] = ()
-    fresh_starts: list[FreshStart] = field(default_factory=list)  # the last of them
+    fresh_starts: list[AttemptState] = field(
+        default_factory=list
+    )  # the last of them, as they began
     refused: RefusedFinishes = field(default_factory=RefusedFinishes)
     asked_step: int = 0  # the run of a runbook's step that the open question is about
     may_rerun: int = 0  # the last one that a person has let run again

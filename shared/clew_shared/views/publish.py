@@ -22,7 +22,7 @@ from clew_shared.text.words import action_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew_shared.record.state import FreshStart, SnapshotState, State
+    from clew_shared.record.state import AttemptState, SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -316,7 +316,7 @@ def goal_detail(
     }
 
 
-def _fresh_start_view(one: FreshStart) -> View:
+def _fresh_start_view(one: AttemptState) -> View:
     """Return the start of an attempt after the first; `reason` is why the one before it ended."""
     return {
         "attempt": one.number,

@@ -16,7 +16,7 @@ from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_shared.proof.label import ENDS, words
 from clew_shared.record.codec import decode
-from clew_shared.record.proof_events import CheckRun, ProofMade
+from clew_shared.record.snapshot_events import CheckRun, ProofMade
 from clew_shared.record.state import State
 
 DEADLINE_S = 180.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import GOAL_EVENTS
-from clew_shared.record.fold import actions, goal, loops, proof, tree, turns
+from clew_shared.record.fold import actions, goal, loops, tree, turns
 from clew_shared.record.state import State
 
 __all__ = ["apply", "fold"]
@@ -40,7 +40,7 @@ def apply(state: State, event: ev.Event, seq: int) -> State:
 def _function(kind: str) -> Callable[[State, Any, int], None] | None:
     if kind in _FOR_READERS_ONLY:
         return None
-    module = next(one for one in (actions, goal, loops, proof, tree, turns) if kind in vars(one))
+    module = next(one for one in (actions, goal, loops, tree, turns) if kind in vars(one))
     function: Callable[[State, Any, int], None] = vars(module)[kind]
     return function
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import chain
 
 from pydantic import TypeAdapter
@@ -21,9 +22,9 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     FRESH_STARTS_KEPT,
     AttemptState,
-    FreshStart,
     RefusedFinishes,
     State,
+    taken,
 )
 from clew_shared.record.worlds import UNKNOWN
 
@@ -151,19 +152,15 @@ def attempt_ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
 def attempt_started(state: State, e: ev.AttemptStarted, seq: int) -> None:
     settle(state, "attempt_ended")
     state.there = ()
-    state.attempt = AttemptState(
-        number=e.attempt,
-        seq=seq,
-        from_iteration=state.iteration,
-        from_actions=state.subtask.actions_total if state.subtask else 0,
-        reason=e.reason,
-        restored=e.restored,
-        kept=e.kept,
-        left=e.left,
-        tried=state.attempt.tried,
+    task_idx, subtask_idx = state.place
+    begun = taken(
+        AttemptState, e, number=e.attempt, seq=seq, task_idx=task_idx, subtask_idx=subtask_idx
     )
+    begun.epoch, begun.from_iteration = state.epoch + 1, state.iteration
+    begun.from_actions = state.subtask.actions_total if state.subtask else 0
+    state.attempt = replace(begun, tried=state.attempt.tried)
     state.attempts_total += 1
-    state.fresh_starts.append(_fresh_start(state, e))
+    state.fresh_starts.append(begun)
     del state.fresh_starts[:-FRESH_STARTS_KEPT]
     if e.scope == "new":
         state.scope = afresh(state.scope, "" if e.restored else state.world)
@@ -171,20 +168,6 @@ def attempt_started(state: State, e: ev.AttemptStarted, seq: int) -> None:
     state.blocked_proposals = state.ignored_interventions = 0
     state.refused = RefusedFinishes()
     state.turn_at = state.place
-
-
-def _fresh_start(state: State, e: ev.AttemptStarted) -> FreshStart:
-    return FreshStart(
-        *state.place,
-        number=e.attempt,
-        at=e.at,
-        epoch=state.epoch + 1,
-        reason=e.reason,
-        rung=e.rung,
-        restored=e.restored,
-        kept=e.kept,
-        left=e.left,
-    )
 
 
 def afresh(old: Scope, world: str) -> Scope:

@@ -1,4 +1,4 @@
-"""The fold of turns and checks: what turns cost and what was found in them, what checks said, and the snapshots."""
+"""The fold of turns and checks: what turns cost and what was found in them, what checks, snapshots and proofs said."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from clew_shared.record.state import (
     CheckBefore,
     CheckResult,
     ProbeSeen,
+    ProofState,
     SnapshotState,
     State,
     SuggestedCheck,
+    taken,
 )
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.shorten import both_ends
@@ -102,7 +104,7 @@ def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
 
 
 def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
-    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s, e.tests)
+    state.checked_before[e.name] = taken(CheckBefore, e)
     if e.passed or e.exit_code is not None:
         see_probe(state, e.name, e.passed)
 
@@ -132,3 +134,22 @@ def undo_finished(state: State, e: snap.UndoFinished, _seq: int) -> None:
     known.undoing = 0
     if e.restored:
         known.undone = max(0, known.undone + known.counts)
+
+
+def proof_made(state: State, e: snap.ProofMade, seq: int) -> None:
+    before = state.proof
+    same = before is not None and (before.world, before.label) == (e.world, e.label)
+    refused = before.refused if before and same else 0
+    state.proof = taken(ProofState, e, seq=seq, refused=refused, reason="")
+
+
+def proof_refused(state: State, e: snap.ProofRefused, _seq: int) -> None:
+    if state.proof:
+        state.proof.refused += 1
+        state.proof.asked, state.proof.reason = e.asked, e.reason
+
+
+def proof_accepted(state: State, e: snap.ProofAccepted, _seq: int) -> None:
+    state.proof_base = e.tree
+    if state.proof:
+        state.proof.accepted, state.proof.asked = e.by, False
