@@ -274,7 +274,7 @@ def _restarts(state: State) -> list[str]:
 
 
 def _fresh_start(one: AttemptState) -> str:
-    place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
+    place = f"{one.place[0] + 1}.{one.place[1] + 1}"
     ground = ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
     ended = f"attempt {one.number - 1} ended: {inline(ending(one.reason))}"

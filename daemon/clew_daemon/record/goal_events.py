@@ -84,11 +84,7 @@ class GoalEvents:
             self._own = ()
 
     async def emit(
-        self,
-        core: Core,
-        event: ev.Event,
-        output: bytes | None = None,
-        own: Sequence[ev.Event] = (),
+        self, core: Core, event: ev.Event, output: bytes | None = None, own: Sequence[ev.Event] = ()
     ) -> None:
         """Record an event, with `own` ones of the daemon in the same transaction, and wait until it is durable."""
         with self.entering(core, own):

@@ -11,12 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from clew_daemon.record.goal_events import GoalEvents
-from clew_daemon.record.goal_limits import (
-    attempt_limits,
-    has_runbook,
-    max_iterations,
-    max_messages,
-)
+from clew_daemon.record.goal_limits import attempt_limits, has_runbook, max_iterations, max_messages
 from clew_daemon.record.store import in_order, load_outlined, replayed
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core

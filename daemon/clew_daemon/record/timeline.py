@@ -173,9 +173,7 @@ class TimelineFold(EventFold[None]):
 
     @takes(ev.GoalBlocked, ev.FeedbackGiven, ev.GoalWaiting, ev.GoalEnded)
     def _turned(
-        self,
-        _seq: int,
-        event: ev.GoalBlocked | ev.FeedbackGiven | ev.GoalWaiting | ev.GoalEnded,
+        self, _seq: int, event: ev.GoalBlocked | ev.FeedbackGiven | ev.GoalWaiting | ev.GoalEnded
     ) -> None:
         text = event.text if isinstance(event, ev.FeedbackGiven) else event.reason
         kind = event.status if isinstance(event, ev.GoalEnded) else event.kind.split("_")[-1]

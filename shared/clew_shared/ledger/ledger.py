@@ -108,7 +108,6 @@ class Ledger(ReadSide):
         await self._write([(sql, [(goal,)]) for sql in schema.PURGE])
 
     async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
-        """Wait until statements are durable, in one transaction; `size` is in bytes."""
         self._admit(1, size)
         await self._put(statements, 1, size)
 
@@ -133,7 +132,6 @@ class Ledger(ReadSide):
     def _put(
         self, statements: Sequence[Statement], count: int, size: int = 0
     ) -> asyncio.Future[None]:
-        """Queue what was admitted; the future is done when all of it is durable."""
         job = Job(statements, self.begin().create_future(), count, size)
         self._pending += count
         self._pending_bytes += size

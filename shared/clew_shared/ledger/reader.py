@@ -216,7 +216,6 @@ class ReadSide:
         return [row[0] for row in self._rows(sql, *bindings)]
 
     def _first(self, sql: str, *bindings: Any) -> Any:
-        """Return the first value, None where there is no row."""
         return next(iter(self._column(sql, *bindings)), None)
 
     @contextmanager

@@ -70,10 +70,7 @@ class ActionFinished(GoalEvent, frozen=True):
 
 
 class ActionInterrupted(GoalEvent, frozen=True):
-    """An action was in flight when a process died: its effect is unknown.
-
-    What it had printed last, as far as that is known, is stored with the event.
-    """
+    """An action was in flight when a process died: its effect is unknown; what it had printed last is stored, too."""
 
     of: int
     reason: str

@@ -11,7 +11,7 @@ import struct
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the descriptor itself
 _BTIME = 0x800  # STATX_BTIME
@@ -19,14 +19,13 @@ _BUFFER_BYTES = 256  # struct statx
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Identity(BaseModel):
+class Identity(BaseModel, frozen=True, extra="ignore"):
     """What tells one folder from another.
 
     `birth_ns` is in nanoseconds since 1970, None if the file system records no time of birth. `boot` is the boot id of
     the machine when it was seen, "" if unknown.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     dev: int
     ino: int
     birth_ns: int | None = None

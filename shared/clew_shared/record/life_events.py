@@ -55,9 +55,7 @@ class GoalBlocked(GoalEvent, frozen=True):
     question: str = ""
     stranger: Identity | None = None  # what stands in the workspace's place: resuming accepts it
     gone: bool = False  # no folder was found there: resuming makes an empty one
-    step: int = (
-        0  # the run of a runbook's step that is asked about: continuing lets it run once more
-    )
+    step: int = 0  # the run of a runbook's step that is asked about: continuing lets it run again
 
 
 class GoalRequeued(GoalEvent, frozen=True):
@@ -95,13 +93,10 @@ class GoalRemoved(GoalEvent, frozen=True):
 
 
 class WorkspaceKnown(GoalEvent, frozen=True):
-    """The folder that is the goal's workspace from now on.
-
-    `by`: found at the first start, made by the daemon, or accepted by a person.
-    """
+    """The folder that is the goal's workspace from now on."""
 
     identity: Identity
-    by: Literal["start", "made", "person"] = "start"
+    by: Literal["start", "made", "person"] = "start"  # found, made by the daemon, or accepted
 
 
 class WorkerStarted(GoalEvent, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 COUNT_MAX = 1 << 53
 """The largest count that is accepted: sums of such counts still fit the readers' integers."""
@@ -13,13 +13,11 @@ SERVED_CHARS_MAX = 200
 RUNGS_MAX = 16
 
 
-class Prompt(BaseModel):
+class Prompt(BaseModel, frozen=True, extra="ignore"):
     """The prompt of a turn: sizes in characters, and the hash of what only a cut may change."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    sha: str = Field(
-        default="", max_length=64
-    )  # of tools, system, goal, finished work, folded lines
+    # of tools, system, goal, finished work, folded lines
+    sha: str = Field(default="", max_length=64)
     cuts: int = Field(default=0, ge=0, le=COUNT_MAX)  # deliberate changes to these in this subtask
     chars: int = Field(default=0, ge=0, le=COUNT_MAX)
     kept: int = Field(default=0, ge=0, le=COUNT_MAX)  # as much as the previous call began with
@@ -30,8 +28,7 @@ class Prompt(BaseModel):
     tightness: int = Field(default=0, ge=0, le=16)
     chars_per_token: float = Field(default=4.0, gt=0, le=64)
     model: str = Field(default="", max_length=600)  # and its endpoint
-    served: str = Field(
-        default="", max_length=SERVED_CHARS_MAX
-    )  # what its server says that it runs
+    # what its server says that it runs
+    served: str = Field(default="", max_length=SERVED_CHARS_MAX)
     # the richest `response_format` that the server accepts in JSON mode, counted from 0
     rung: int = Field(default=0, ge=0, le=RUNGS_MAX)

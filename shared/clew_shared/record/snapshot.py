@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 
 from clew_shared.record.model import Subtask
 from clew_shared.record.scope import Scope
-from clew_shared.record.spec import Spec
 from clew_shared.record.state import AttemptState, State
 
 STATE_VERSION = 22
@@ -59,7 +58,11 @@ def as_dict(state: State) -> dict[str, Any]:
     return _states().dump_python(state, mode="json")  # type: ignore[no-any-return]
 
 
-_EMPTY, _EMPTY_SUBTASK = State(), Subtask("")
+_EMPTY, _SUBTASK = State(), Subtask("")
+_LEFT_OUT = (
+    "inherited", "attention", "changes", "findings", "prompt", "checks", "suggested", "feedback",
+    "feedback_untold", "set_aside", "covered", "fresh_starts", "reruns", "refused", "agent_costs",
+)  # fmt: skip
 
 
 def outline(state: State) -> State:
@@ -69,43 +72,20 @@ def outline(state: State) -> State:
     are shared by all outlines, of which thousands may be in memory.
     """
     tasks = [
-        replace(task, subtasks=[_outlined(subtask) for subtask in task.subtasks])
-        for task in state.goal.tasks
+        replace(
+            t,
+            subtasks=[
+                replace(_SUBTASK, description=s.description, status=s.status) for s in t.subtasks
+            ],
+        )
+        for t in state.goal.tasks
     ]
+    number = state.attempt.number
     return replace(
         state,
         goal=replace(state.goal, tasks=tasks),
-        spec=_without_texts(state.spec),
+        spec=state.spec.model_copy(update={"notes": "", "done_when": "", "checks": {}}),
         scope=Scope(blocks=state.scope.blocks) if state.scope.blocks else _EMPTY.scope,
-        inherited=None,
-        attention=_EMPTY.attention,
-        changes=_EMPTY.changes,
-        findings=_EMPTY.findings,
-        prompt=None,
-        checks=_EMPTY.checks,
-        suggested=_EMPTY.suggested,
-        feedback=_EMPTY.feedback,
-        feedback_untold=_EMPTY.feedback,
-        set_aside=_EMPTY.set_aside,
-        covered=_EMPTY.covered,
-        attempt=AttemptState(number) if (number := state.attempt.number) > 1 else _EMPTY.attempt,
-        fresh_starts=_EMPTY.fresh_starts,
-        reruns=_EMPTY.reruns,
-        refused=_EMPTY.refused,
-        agent_costs=_EMPTY.agent_costs,
+        attempt=AttemptState(number) if number > 1 else _EMPTY.attempt,
+        **{name: getattr(_EMPTY, name) for name in _LEFT_OUT},
     )
-
-
-def _outlined(subtask: Subtask) -> Subtask:
-    return Subtask(
-        subtask.description,
-        subtask.status,
-        actions=_EMPTY_SUBTASK.actions,
-        steps=_EMPTY_SUBTASK.steps,
-        insights=_EMPTY_SUBTASK.insights,
-        cost=_EMPTY_SUBTASK.cost,
-    )
-
-
-def _without_texts(spec: Spec) -> Spec:
-    return spec.model_copy(update={"notes": "", "done_when": "", "checks": {}})

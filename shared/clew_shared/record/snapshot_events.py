@@ -78,9 +78,8 @@ class SnapshotTaken(GoalEvent, frozen=True):
     git: GitPlace | None = None
     inner: dict[str, str] | None = None  # the commit of each repository below, by its quoted folder
     ignored: tuple[str, ...] = ()  # some quoted names that git ignores; of the first snapshot only
-    cut_off: tuple[
-        int, ...
-    ] = ()  # actions that the end of the worker cut off: it has what they did
+    # actions that the end of the worker cut off: it has what they did
+    cut_off: tuple[int, ...] = ()
 
 
 class SnapshotsMissing(GoalEvent, frozen=True):

@@ -4,40 +4,36 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class PlannedStep(BaseModel):
+class PlannedStep(BaseModel, frozen=True):
     """An action of a runbook, as the goal file gives it."""
 
-    model_config = ConfigDict(frozen=True)
     tool: str
     args: dict[str, Any]
     timeout_s: float | None = None
 
 
-class PlannedSubtask(BaseModel):
+class PlannedSubtask(BaseModel, frozen=True):
     """A subtask of a plan; `continues` is the number of the pending subtask that a replan keeps here, 0 for none."""
 
-    model_config = ConfigDict(frozen=True)
     description: str
     done: bool = False
     steps: tuple[PlannedStep, ...] = ()
     continues: int = 0
 
 
-class PlannedTask(BaseModel):
+class PlannedTask(BaseModel, frozen=True):
     """A task of a plan."""
 
-    model_config = ConfigDict(frozen=True)
     description: str
     subtasks: tuple[PlannedSubtask, ...] = ()
 
 
-class Spec(BaseModel):
+class Spec(BaseModel, frozen=True, extra="ignore"):
     """What a goal file asks for besides its tree; durations in seconds, `not_before` in seconds since 1970."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     description: str
     name: str = ""
     notes: str = ""

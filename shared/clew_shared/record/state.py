@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from clew_shared.record.identity import Identity
-from clew_shared.record.model import (
-    Action,
-    Goal,
-    GoalStatus,
-    LlmCost,
-    StepStatus,
-    Subtask,
-    Task,
-)
+from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, StepStatus, Subtask, Task
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Attention, Finding, Scope
 from clew_shared.record.snapshot_events import ChangeCount
@@ -94,8 +86,7 @@ class AttemptState:
     """An attempt at a subtask: its number, and the event and the iteration at which it began; names as in its event."""
 
     number: int = 1
-    task_idx: int = 0
-    subtask_idx: int = 0
+    place: tuple[int, int] = (0, 0)
     at: float = 0.0
     epoch: int = 0  # of its first worker
     rung: str = ""
@@ -242,9 +233,7 @@ class State:
     suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up
-    covered: list[str] = field(
-        default_factory=list
-    )  # … that a plan replaced before they were tried
+    covered: list[str] = field(default_factory=list)  # … that a plan replaced untried
     cost: LlmCost = field(default_factory=LlmCost)
     reported_seq: int = 0
     reviewed_seq: int = 0

@@ -320,7 +320,9 @@ def _fresh_start_view(one: AttemptState) -> View:
     """Return the start of an attempt after the first; `reason` is why the one before it ended."""
     return {
         "attempt": one.number,
-        **_same(one, "task_idx", "subtask_idx", "epoch"),
+        "task_idx": one.place[0],
+        "subtask_idx": one.place[1],
+        "epoch": one.epoch,
         "started_at": iso(one.at),
         "reason": one.reason,
         "rung": one.rung or None,

@@ -10,7 +10,7 @@ from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
 from clew_shared.record.scope import EVERYWHERE, Streak, count
 from clew_shared.record.signature import digest
-from clew_shared.record.state import RERUNS_KEPT, RUNS_KEPT, InFlight, Rerun, State
+from clew_shared.record.state import RERUNS_KEPT, RUNS_KEPT, InFlight, Rerun, State, taken
 from clew_shared.record.worlds import (
     UNKNOWN,
     comparison_world,
@@ -22,8 +22,7 @@ from clew_shared.record.worlds import (
 )
 from clew_shared.text.words import action_text
 
-DAEMON_DIED = "daemon_died"
-"""Why an action was cut off of which nobody knows when it ended."""
+DAEMON_DIED = "daemon_died"  # why an action was cut off of which nobody knows when it ended
 
 
 def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
@@ -103,19 +102,9 @@ def action_of(
     e: ev.ActionAllowed | ev.ActionBlocked, seq: int, place: tuple[int, int], result: str = ""
 ) -> Action:
     """Return the action that begins with event number `seq`, in the subtask at `place`."""
-    task_idx, subtask_idx = place
-    return Action(
-        name=e.tool,
-        args=e.args,
-        result=result,
-        seq=seq,
-        timestamp=iso(e.at),
-        task_idx=task_idx,
-        subtask_idx=subtask_idx,
-        epoch=e.epoch,
-        attempt=e.attempt,
-        run=getattr(e, "run", 1),
-    )
+    action = taken(Action, e, name=e.tool, result=result, seq=seq, timestamp=iso(e.at))
+    action.task_idx, action.subtask_idx = place
+    return action
 
 
 def ran_s(action: Action, e: ev.ActionInterrupted) -> float:
@@ -128,17 +117,12 @@ def ran_s(action: Action, e: ev.ActionInterrupted) -> float:
 def _note_rerun(state: State, e: ev.ActionAllowed, seq: int) -> None:
     """Note that an action runs once more, with what came of the run before."""
     ran = state.subtask.actions if state.subtask else []
-    same = (
-        a
-        for a in reversed(ran)
-        if (a.name, a.args) == (e.tool, e.args) and a.result != Result.BLOCKED
-    )
-    before = next(same, None)
+    same = [a for a in ran if (a.name, a.args) == (e.tool, e.args) and a.result != Result.BLOCKED]
+    before = same[-1] if same else None
     known = next((r for r in state.reruns if before and r.seqs[-1] == before.seq), None)
     if known is None:
-        known = Rerun(
-            *state.place, action_text(e.tool, e.args), 1, [before.seq if before else 0], []
-        )
+        first = [before.seq if before else 0]
+        known = Rerun(*state.place, action_text(e.tool, e.args), 1, first, [])
         state.reruns.append(known)
         del state.reruns[:-RERUNS_KEPT]
     known.times = e.run
@@ -148,7 +132,6 @@ def _note_rerun(state: State, e: ev.ActionAllowed, seq: int) -> None:
 
 
 def _store(state: State, action: Action) -> None:
-    """Add an ended action to its subtask, if that is still there."""
     state.last_action = max(state.last_action, action.seq)
     if subtask := state.subtask_at(action.task_idx, action.subtask_idx):
         subtask.actions.append(action)

@@ -12,8 +12,7 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import AttemptState, RefusedFinishes, State
 
 FEEDBACK_KEPT = 50
-FOLLOW_UP = "Feedback"
-"""The task for the subtasks that people's feedback after an end has added."""
+FOLLOW_UP = "Feedback"  # the task for the subtasks that people's feedback after an end has added
 
 
 # -- status ----------------------------------------------------------------------------------------
@@ -31,7 +30,6 @@ def goal_accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
 
 
 def _implicit(spec: Spec) -> PlannedTask:
-    """Return the only task of a goal without a plan."""
     subtasks = (PlannedSubtask(description=spec.description),)
     return PlannedTask(description=spec.description, subtasks=subtasks)
 
@@ -87,11 +85,8 @@ def _reopen(state: State, *, crashes: bool) -> None:
         settle_task(task)
     if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
         state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
-    state.attempt = AttemptState(
-        seq=state.attempt.seq,
-        from_iteration=state.iteration,
-        from_actions=state.attempt.from_actions,
-    )
+    seq, from_actions = state.attempt.seq, state.attempt.from_actions
+    state.attempt = AttemptState(seq=seq, from_iteration=state.iteration, from_actions=from_actions)
 
 
 def _add_subtask(state: State, description: str) -> None:
@@ -133,13 +128,10 @@ def goal_edited(state: State, e: ev.GoalEdited, seq: int) -> None:
     before, state.spec, state.edited_seq = state.spec, e.spec, seq
     for name, cmd in before.checks.items():
         if e.spec.checks.get(name) != cmd:
-            for known in (
-                state.checks,
-                state.checked_before,
-                state.last_probe_state,
-                state.probes_seen,
-            ):
-                known.pop(name, None)
+            state.checks.pop(name, None)
+            state.checked_before.pop(name, None)
+            state.last_probe_state.pop(name, None)
+            state.probes_seen.pop(name, None)
     state.goal.description = e.spec.description
     for task in state.goal.tasks:  # without a plan the goal's text is its only subtask
         named: list[Task | Subtask] = [task, *task.subtasks]
@@ -193,7 +185,6 @@ def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
 
 
 def _reset_suggestions(state: State) -> None:
-    """Let suggested checks run again: the agent continues the work."""
     for one in state.suggested.values():
         one.started, one.result = False, None
 
@@ -232,12 +223,7 @@ def _without_counts(old: Scope, *, crashes: bool) -> Scope:
 def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
     scopes = [state.scope, *([state.inherited] if state.inherited else [])]
     for scope in scopes:
-        for counts in (
-            scope.blocks,
-            scope.tallies,
-            scope.crashes,
-            scope.loop_counts,
-        ):
+        for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
             counts.pop(e.signature, None)
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
     if not state.scope.blocks:

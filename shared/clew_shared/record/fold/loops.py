@@ -145,16 +145,9 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     attention.waits = attention.waits or may_change
     attention.firm = attention.firm or not may_change
     attention.moved = attention.moved or moved
+    world = after if e.world else ""
     outcome = memory.Outcome(
-        seq=action.seq,
-        label=label,
-        result=e.result,
-        text=e.head,
-        moved=moved,
-        world=after if e.world else "",
-        varies=varies,
-        polls=polls,
-        reading=e.evidence,
+        action.seq, label, e.result, e.head, moved, world, varies, polls, e.evidence
     )
     if memory.take(scope.memory, outcome) > memory.NEWS or (progress and moved):
         attention.fresh = True

@@ -19,13 +19,7 @@ from clew_shared.record.fold.loops import settle
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Attention, Scope
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_shared.record.state import (
-    FRESH_STARTS_KEPT,
-    AttemptState,
-    RefusedFinishes,
-    State,
-    taken,
-)
+from clew_shared.record.state import FRESH_STARTS_KEPT, AttemptState, RefusedFinishes, State, taken
 from clew_shared.record.worlds import UNKNOWN
 
 SET_ASIDE_KEPT = 200
@@ -39,18 +33,12 @@ _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 def settle_task(task: Task) -> None:
     """Derive a task's status from its subtasks."""
     statuses = {StepStatus(s.status) for s in task.subtasks}
-    if task.subtasks and all(s.done for s in statuses):
-        task.status = StepStatus.COMPLETED
-    elif StepStatus.BLOCKED in statuses:
-        task.status = StepStatus.BLOCKED
-    elif StepStatus.IN_PROGRESS in statuses:
-        task.status = StepStatus.IN_PROGRESS
-    elif StepStatus.FAILED in statuses:
-        task.status = StepStatus.FAILED
-    elif any(s.done for s in statuses):
-        task.status = StepStatus.IN_PROGRESS
-    elif statuses == {StepStatus.PENDING}:
-        task.status = StepStatus.PENDING
+    done = {s for s in statuses if s.done}
+    telling = (StepStatus.BLOCKED, StepStatus.IN_PROGRESS, StepStatus.FAILED)
+    if statuses:
+        other = StepStatus.IN_PROGRESS if done else StepStatus.PENDING
+        found = next((status for status in telling if status in statuses), other)
+        task.status = StepStatus.COMPLETED if done == statuses else found
 
 
 def planned(state: State, e: ev.Planned, _seq: int) -> None:
@@ -143,19 +131,15 @@ def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
 
 
 def attempt_ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
-    state.attempt.over = e.reason
-    state.attempt.advancing = e.advancing
-    state.attempt.tried = e.tried
+    now = state.attempt
+    now.over, now.advancing, now.tried = e.reason, e.advancing, e.tried
     settle(state, "attempt_ended")
 
 
 def attempt_started(state: State, e: ev.AttemptStarted, seq: int) -> None:
     settle(state, "attempt_ended")
     state.there = ()
-    task_idx, subtask_idx = state.place
-    begun = taken(
-        AttemptState, e, number=e.attempt, seq=seq, task_idx=task_idx, subtask_idx=subtask_idx
-    )
+    begun = taken(AttemptState, e, number=e.attempt, seq=seq, place=state.place)
     begun.epoch, begun.from_iteration = state.epoch + 1, state.iteration
     begun.from_actions = state.subtask.actions_total if state.subtask else 0
     state.attempt = replace(begun, tried=state.attempt.tried)
@@ -292,7 +276,6 @@ def _brought(planned: PlannedTask, pending: Sequence[Subtask]) -> Task:
 
 
 def _given_up(state: State, level: str, pending: Container[int]) -> list[str]:
-    """Return a line for each subtask that is neither done nor pending."""
     tasks = [state.task] if level == "task" and state.task else state.goal.tasks
     subtasks = chain.from_iterable(task.subtasks for task in tasks)
     return [given_up_line(s) for s in subtasks if id(s) not in pending and not _is_done(s)]
@@ -314,10 +297,8 @@ def set_aside(state: State, given_up: Iterable[str], covered: Iterable[str]) -> 
 def _replan_task(state: State, new: Task, left: list[Subtask]) -> None:
     task = state.goal.tasks[state.current_task_idx]
     done = [s for s in task.subtasks if _is_done(s)]
-    task.description, task.subtasks = (
-        new.description or task.description,
-        [*done, *new.subtasks, *left],
-    )
+    task.description = new.description or task.description
+    task.subtasks = [*done, *new.subtasks, *left]
     task.status, task.replanned = StepStatus.IN_PROGRESS, True
     state.current_subtask_idx = len(done)
 

@@ -54,20 +54,14 @@ def _collect_insights(state: State, e: ev.Reflected) -> None:
 
 
 def _charge(state: State, e: ev.Reflected) -> None:
-    """Add the cost of the turn's LLM call to the goal's, and to that of the subtask that it was made for.
-
-    A turn without tokens, seconds and prompt (a runbook's) made no call.
-    """
+    """Add the cost of the turn's LLM call to the goal's, and to that of the subtask that it was made for."""
     subtask = state.subtask_at(*state.turn_at)
-    called = bool(e.tokens or e.llm_s or e.prompt)
+    called = bool(e.tokens or e.llm_s or e.prompt)  # a runbook's turn made no call
     of_agent = state.agent_costs.setdefault(state.agent, LlmCost())
     for cost in (state.cost, of_agent, *([subtask.cost] if subtask else [])):
         cost.calls += called
-        cost.tokens += e.tokens
-        cost.tokens_in += e.tokens_in
-        cost.tokens_out += e.tokens_out
-        cost.tokens_cached += e.tokens_cached
-        cost.llm_s += e.llm_s
+        for name in ("tokens", "tokens_in", "tokens_out", "tokens_cached", "llm_s"):
+            setattr(cost, name, getattr(cost, name) + getattr(e, name))
     state.prompt = e.prompt or state.prompt
 
 
