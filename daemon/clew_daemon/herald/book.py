@@ -18,6 +18,7 @@ from typing import Literal
 import structlog
 from pydantic import BaseModel
 
+from clew_daemon.host.folders import write_whole
 from clew_daemon.reading import queries
 from clew_shared.ledger import Cursor, EventRow, Reader
 
@@ -93,20 +94,11 @@ class Book:
             self.contents.pid = os.getpid()
             trouble, self._trouble = self._trouble, ""
             try:
-                self._write(self.contents.model_dump_json().encode())
+                write_whole(self._path, self.contents.model_dump_json(), 0o600)
             except OSError as error:
                 self._trouble = str(error)
                 if self._trouble != trouble:
                     log.error("herald.unsaved", reason=self._trouble)  # noqa: TRY400 - a reason
-
-    def _write(self, text: bytes) -> None:
-        part = self._path.with_name(f".{self._path.name}.tmp")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        part.replace(self._path)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import requests
@@ -184,9 +183,7 @@ class Trace:
         if operation in (CHAT, TOOL):
             parent = self._epoch or self._root
         span_id = int(span, 16) if span else _digest(f"{self._goal}\0{seq}\0{start!r}", 8)
-        context = SpanContext(
-            _digest(self._goal, 16), span_id, is_remote=False, trace_flags=SAMPLED
-        )
+        context = SpanContext(_digest(self._goal, 16), span_id, False, SAMPLED)
         given = {"gen_ai.conversation.id": self._goal, OPERATION: operation, **(attributes or {})}
         above = parent.context if parent else None
         return OpenSpan(f"{operation} {name}".rstrip(), context, above, start, given)
@@ -200,14 +197,8 @@ def _digest(text: str, size: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size])
 
 
-PASSING = (
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
-"""Refusals that end by themselves, or when a person corrects something at the collector; as all of 500 and above."""
+PASSING = {401, 403, 404, 408, 429, *range(500, 600)}
+"""Statuses of refusals that end by themselves, or when a person corrects something at the collector."""
 
 
 class Collector:
@@ -236,10 +227,8 @@ class Collector:
         if not spans or self._exporter.export(spans) is SpanExportResult.SUCCESS:
             return
         status = self._status
-        if status in PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise UndeliveredError(f"HTTP {status}")
-        if not status:
-            raise UndeliveredError("no connection")
+        if not status or status in PASSING:
+            raise UndeliveredError(f"HTTP {status}" if status else "no connection")
         log.error("spans.refused", channel=self.label, count=len(spans), reason=f"HTTP {status}")
 
     def _answered(self, answer: requests.Response, *_: object, **_kept: object) -> None:

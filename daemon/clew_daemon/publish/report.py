@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from clew_daemon.host.folders import write_whole
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
-from clew_shared.files.durable import sync
 from clew_shared.proof.label import words
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
@@ -78,13 +77,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
     """Write the report to `outbox/<id>.md`, at once or not at all; raises OSError."""
     outbox.mkdir(parents=True, exist_ok=True)
     path = outbox / f"{state.goal_id}.md"
-    temporary = outbox / f".{state.goal_id}.md.tmp"
-    with temporary.open("w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync(outbox)  # before the write is recorded
+    write_whole(path, text)  # durable before the write is recorded
     return path
 
 
