@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import click
@@ -211,13 +212,11 @@ def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingN
     elif node is not None and node.tag != goalfile_front.NULL:
         items = [node]
     items += [value for _, value in goalfile_front.mapping(dict(enumerate(checks))).value]
-    taken, number = {str(key.value) for key, _ in found.value}, 0
+    taken = {str(key.value) for key, _ in found.value}
+    names = (name for number in count(1) if (name := f"check_{number}") not in taken)
     for item in items:
-        number += 1
-        while f"check_{number}" in taken:
-            number += 1
-        (name,) = goalfile_front.mapping({f"check_{number}": ""}).value
-        found.value.append((name[0], item))
+        [(key, _)] = goalfile_front.mapping({next(names): ""}).value
+        found.value.append((key, item))
     found.flow_style = False
     return found
 
