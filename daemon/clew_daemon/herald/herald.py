@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
+import click
 import structlog
+from prometheus_client import generate_latest
 
-from clew_daemon.herald.book import Book, opened
+from clew_daemon.herald.book import Book, BookError, UnknownEventError, opened
 from clew_daemon.herald.channels import Channel, Messages, Traces
-from clew_daemon.herald.metrics import Counting, Metrics
-from clew_daemon.herald.senders import ChannelError, senders
-from clew_daemon.herald.situation import Situation
+from clew_daemon.herald.metrics import Counting, Metrics, MetricsServer, PortTakenError
+from clew_daemon.herald.senders import ChannelError, UndeliveredError, senders
+from clew_daemon.herald.situation import Notice, Situation
 from clew_daemon.host.own_process import pip
+from clew_daemon.logs import setup
+from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
-from clew_shared.config.tables import NotifySettings
+from clew_shared.config.tables import NotifySettings, Settings
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerError, Reader
+from clew_shared.ledger.lock import HERALD, LockError, acquire
 
 log = structlog.get_logger()
+
+BOOK, LOCK = "herald.json", "herald.lock"
 
 POLL_S, ASK_S, TROUBLE_S = 0.5, 5.0, 5.0
 
@@ -109,3 +119,54 @@ class Herald:
             self._situation.load(reader)
             self._is_loaded = news = True
         return news
+
+
+def metrics_now(instance: Instance) -> str:
+    """Return the metrics as they are served; raises CliError."""
+    try:
+        found = Herald(instance, Book(instance.places.state / BOOK))
+        found.look()
+    except (BookError, LedgerError, UnknownEventError) as error:
+        raise CliError(str(error)) from None
+    return generate_latest(found.metrics.registry()).decode()
+
+
+def try_channels(instance: Instance, settings: Settings) -> None:
+    """Send one message to each channel of [notify], and say what came of it; raises ChannelError."""
+    found = senders(settings.notify, instance.env, instance.config.parent)
+    failed = not found
+    if failed:
+        how = "write an address into a file, and name it as [notify] urls_file in"
+        print_error(f"there is no channel: {how} {instance.config} (docs/herald.md)")
+    for sender in found:
+        try:
+            sender.send(Notice("completed", "clew: a test", "clew herald can send you messages."))
+            click.echo(f"{sender.label}: sent")
+        except UndeliveredError as error:
+            click.echo(f"{sender.label}: not sent: {error}")
+            failed = True
+    if failed:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def serve(instance: Instance, settings: Settings) -> None:
+    """Serve metrics, and send traces and messages, until a signal; raises ChannelError, CliError."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    state = instance.places.state
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    setup.configure(settings.log.model_copy(update={"file": None}))
+    host, _, port = settings.herald.listen.rpartition(":")
+    with ExitStack() as held:
+        try:
+            held.enter_context(acquire(state / LOCK, role=HERALD))
+            found = Herald(instance, Book(state / BOOK))
+            channels, registry = found.channels(instance, settings.notify), found.metrics.registry()
+            server = MetricsServer(host.strip("[]"), int(port), registry, found.unready)
+            held.callback(server.close)
+            log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
+            found.run(channels, stop)
+        # after an event of a later clew a service manager starts the version that is installed now
+        except (LockError, BookError, PortTakenError, UnknownEventError) as error:
+            raise CliError(str(error)) from None
