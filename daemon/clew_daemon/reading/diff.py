@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clew_daemon.host.git import program
 from clew_daemon.host.keys import Keys
@@ -125,7 +125,7 @@ def coloured(kind: str, text: str) -> str:
     return f"{_COLOURS[kind]}{text}\x1b[m" if text and kind in _COLOURS else text
 
 
-def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
+def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, object]:
     """Return the files, from when to when, and what is not among them."""
     return {
         "goal": found.state.goal_id,
@@ -144,7 +144,7 @@ def _point(taken: SnapshotTaken) -> dict[str, str]:
     return {"at": iso(taken.at), "moment": taken.moment, "tree": taken.tree}
 
 
-def _file(one: ChangedFile) -> dict[str, Any]:
+def _file(one: ChangedFile) -> dict[str, object]:
     return {
         **path_view(one.path),
         **({"old_path": path_view(one.old_path)["path"]} if one.old_path else {}),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from clew_daemon.reading.goal_list import GoalView
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
@@ -179,14 +180,13 @@ def all_goals(instance: Instance, limit: int | None, before: str | None = None) 
     from clew_daemon.record.store import listed, load_listed, load_state
     from clew_shared.views.publish import status_view
 
-    goals: list[dict[str, Any]] = []
+    goals: list[GoalView] = []
     left_out = 0
     with ledger_if_any(instance) as reader:
         if reader is not None:
             last = None if before is None else load_state(reader, before).accepted_seq
             shown, left_out = listed(load_listed(reader).values(), limit, last)
-            turn = _turn(reader, shown)
-            goals = [status_view(_without_worker(one), **turn(one)) for one in shown]
+            goals = _at_rest(reader, shown, status_view)
     more = {"more": left_out > 0, "left_out": left_out}
     return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox)}
 
@@ -202,29 +202,25 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
 
         state = goal_state(instance, goal)
         with open_ledger(instance) as reader:
-            detail = goal_detail(state, **_turn(reader, [state])(state))
+            [detail] = _at_rest(reader, [state], goal_detail)
         limit = attempt_limits(state, instance.settings_for_display).limit
         answer = {"daemon": None, "goal": {**detail, "attempt_limit": limit}}
     return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
 
 
-def _turn(reader: Reader, states: list[State]) -> Callable[[State], dict[str, Any]]:
-    """Return how the view of a goal says what it waits for while no worker runs, by the rule of the daemon."""
+def _at_rest(reader: Reader, states: list[State], view: Callable[..., GoalView]) -> list[GoalView]:
+    """Return views of goals while no worker runs; what they wait for is found by the rule of the daemon."""
     from clew_daemon.record.dependencies import KnownGoals
     from clew_daemon.record.store import load_listed
     from clew_daemon.supervision.schedule import FOR_A_WORKER, is_stuck, waits_for
 
-    known = {state.goal_id: state for state in states}
+    known = {state.goal_id: state for state in map(_without_worker, states)}
     if any(state.spec.depends_on for state in states):  # all on record only where one needs others
         known = {**load_listed(reader), **known}
     goals, now = KnownGoals(known, dict.fromkeys(reader.purged(), "")), time.time()
-
-    def found(state: State) -> dict[str, Any]:
-        why = waits_for(state, goals, (), now)
-        waits = "waits for the daemon" if why == FOR_A_WORKER else why
-        return {"now": now, "waits": waits, "stuck": is_stuck(state, goals)}
-
-    return found
+    waits = {state.goal_id: waits_for(state, goals, (), now) for state in states}
+    waits |= {goal: "waits for the daemon" for goal, why in waits.items() if why == FOR_A_WORKER}
+    return [view(one, now, waits[one.goal_id], stuck=is_stuck(one, goals)) for one in states]
 
 
 def _without_worker(state: State) -> State:
@@ -233,7 +229,7 @@ def _without_worker(state: State) -> State:
     return state
 
 
-def _with_own_changes(instance: Instance, detail: dict[str, Any]) -> dict[str, Any]:
+def _with_own_changes(instance: Instance, detail: GoalView) -> GoalView:
     """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
     known, goal = detail["snapshots"], detail["id"]
     if not known["files_changed"]:

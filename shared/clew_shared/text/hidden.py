@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 HIDDEN_MAX = 64
-KEY_CHARS_MIN = 8
 FORM_CHARS_MIN = 12
 PIECE_CHARS_MIN, PIECE_CHARS_MAX = 12, 24
 PIECES_MAX = 32
