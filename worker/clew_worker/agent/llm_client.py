@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -102,18 +102,10 @@ class Completion:
 class LlmClient:
     """Asks one endpoint; short faults are waited out in place, an unreachable endpoint is left to the daemon."""
 
-    def __init__(
-        self,
-        agent: AgentOptions,
-        api_key: str | None,
-        *,
-        slot: Slot,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, agent: AgentOptions, api_key: str | None, *, slot: Slot) -> None:
         self._agent = agent
         self._unwanted: set[str] = set()
         self._slot = slot
-        self._pause = pause
         self._connect_s = min(agent.timeout_s, CONNECT_TIMEOUT_S)
         self._http = httpx2.AsyncClient(  # no TLS context, and no way to https, for http
             headers={"Authorization": f"Bearer {api_key or 'none'}", "Accept": "application/json"},
@@ -164,7 +156,7 @@ class LlmClient:
                     wait_s, most_s = fault.retry_after_s, RETRY_AFTER_IN_PLACE_MAX_S
                 if not (tries_left and fault.in_place) or wait_s > most_s:
                     raise
-            await self._pause(wait_s)
+            await asyncio.sleep(wait_s)
             pause_s *= 3
         raise AssertionError  # the last try has returned or raised
 
@@ -222,18 +214,15 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
         message = choice.get("message") or {}
         asked = (message.get("tool_calls") or ())[:CALLS_MAX]
         functions = [call.get("function") for call in asked if isinstance(call, dict)]
+        named = [f for f in functions if isinstance(f, dict) and isinstance(f.get("name"), str)]
         text = _text(message.get("content")) or _text(message.get("refusal"))
-        named = (answer.get("model"), answer.get("system_fingerprint"))
+        served = (answer.get("model"), answer.get("system_fingerprint"))
         return Completion(
             text=text[:TEXT_CHARS_MAX],
-            calls=tuple(
-                NativeCall(function["name"].strip(), function.get("arguments"))
-                for function in functions
-                if isinstance(function, dict) and isinstance(function.get("name"), str)
-            ),
+            calls=tuple(NativeCall(f["name"].strip(), f.get("arguments")) for f in named),
             finish_reason=str(choice.get("finish_reason") or ""),
             usage=_usage(answer.get("usage"), seconds),
-            served=" ".join(s for s in named if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
+            served=" ".join(s for s in served if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None

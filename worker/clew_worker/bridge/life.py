@@ -79,7 +79,7 @@ class Bridge:
         agent, key = hello.options.agent, hello.credential or ""
         own = agent.model_extra or {}  # the keys that only coding agents have
         hide([key] if key else [])
-        self._cli, self._refreshes = CLIS[str(own.get("cli"))], bool(own.get("refresh_credentials"))
+        self._cli = CLIS[str(own.get("cli"))]
         program, args = self._cell.ready.program, tuple(map(str, own.get("args") or ()))
         self._options = CliOptions(program, agent.model, agent.base_url, key, args)
         before = Conversation.read(await self._cell.read(PLACE))
@@ -92,10 +92,8 @@ class Bridge:
     def _login(self) -> str:
         if self._options.key:
             return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
-        then = (
-            "; then name its login file in `credentials` of the agent, or a key in `api_key_file`"
-        )
-        return log_in(self._cli.name) + ("" if self._logins else then)
+        fix, then = log_in(self._cli.name), "then name its login file in `credentials` of the agent"
+        return fix if self._logins else f"{fix}; {then}, or a key in `api_key_file`"
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -228,7 +226,7 @@ class Bridge:
 
     async def _hand_back_logins(self) -> None:
         """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""
-        if not self._refreshes:
+        if not (self._goal.hello.options.agent.model_extra or {}).get("refresh_credentials"):
             return
         with suppress(Disconnected, RpcError, CellGoneError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):
