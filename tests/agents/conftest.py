@@ -52,8 +52,8 @@ class RealCli:
         relay = (sys.executable, "-I", "-S", str(DOUBLE), str(self.home / "calls.jsonl"))
         with ScriptedEndpoint(script) as endpoint:
             url = endpoint.url + BASE[self.cli.name]
-            options = CliOptions(str(self.program), model, url, self.key)
-            launch = self.cli.launch(options, relay, str(self.home), prompt, session)
+            options = CliOptions(str(self.program), relay, str(self.home), model, url, self.key)
+            launch = self.cli.launch(options, prompt, session)
             self._write(launch.files)
             ended = self._run(launch)
         reader = self.cli.reader(NOTHING_USED)

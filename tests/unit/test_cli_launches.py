@@ -11,11 +11,12 @@ from clew_worker.bridge.clis.cli import CliOptions
 RELAY = ("/usr/bin/python3", "-I", "-S", "/lib/clew/relay.py", 'a "quoted"\\ path\n\x7f')
 HOME = "/var/lib/clew/home"
 KEY = "sk-secret"
-LOCAL = CliOptions("/opt/agent", "small:1b", "http://127.0.0.1:8080/v1", KEY, ("--more", "x"))
+URL = "http://127.0.0.1:8080/v1"
+LOCAL = CliOptions("/opt/agent", RELAY, HOME, "small:1b", URL, KEY, ("--more", "x"))
 
 
 def started(cli, options=LOCAL, session=""):
-    return CLIS[cli].launch(options, RELAY, HOME, "Do the work.", session)
+    return CLIS[cli].launch(options, "Do the work.", session)
 
 
 def toml(options=LOCAL):

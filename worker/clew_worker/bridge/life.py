@@ -80,8 +80,9 @@ class Bridge:
         own = agent.model_extra or {}  # the keys that only coding agents have
         hide([key] if key else [])
         self._cli = CLIS[str(own.get("cli"))]
-        program, args = self._cell.ready.program, tuple(map(str, own.get("args") or ()))
-        self._options = CliOptions(program, agent.model, agent.base_url, key, args)
+        ready, args = self._cell.ready, tuple(map(str, own.get("args") or ()))
+        place = (ready.program, ready.relay, ready.home)
+        self._options = CliOptions(*place, agent.model, agent.base_url, key, args)
         before = Conversation.read(await self._cell.read(PLACE))
         self._logins = dict(hello.logins)
         await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
@@ -158,7 +159,7 @@ class Bridge:
 
     async def _start(self, prompt: str) -> CliRun:
         ready, session = self._cell.ready, self._conversation.id
-        launch = self._cli.launch(self._options, ready.relay, ready.home, prompt, session)
+        launch = self._cli.launch(self._options, prompt, session)
         await self._cell.put(launch.files)
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**inherited, **launch.env, "TMPDIR": ready.tmp}

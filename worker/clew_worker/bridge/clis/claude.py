@@ -6,25 +6,22 @@ from dataclasses import replace
 from clew_worker.bridge.clis import cli
 from clew_worker.bridge.clis.cli import SERVER, failed
 
-START_TIMEOUT_MS = 120_000
-TOOL_TIMEOUT_MS = 3_600_000
+START_TIMEOUT_MS, TOOL_TIMEOUT_MS = 120_000, 3_600_000
 _SERVERS = ".clew/mcp.json"
 _PREFIX = f"mcp__{SERVER}__"
 _LASTING = frozenset({"billing_error", "model_not_found"})
 
 
-def _launch(
-    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> cli.Launch:
+def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     """Return how to start it, without settings of the user or the workspace, and with clew's tools not deferred."""
     argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
     argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
-    argv += ["--mcp-config", f"{home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
+    argv += ["--mcp-config", f"{options.home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
     argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
     argv += ["--model", options.model] if options.model else []
     argv += ["--resume", session] if session else []
     env = {
-        "HOME": home,
+        "HOME": options.home,
         "TZ": "UTC",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
@@ -35,7 +32,7 @@ def _launch(
     env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
     key = options.key or ("none" if options.base_url else "")
     env |= {"ANTHROPIC_API_KEY": key} if key else {}
-    server = {"type": "stdio", "command": relay[0], "args": list(relay[1:])}
+    server = {"type": "stdio", "command": options.relay[0], "args": list(options.relay[1:])}
     files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
     return cli.Launch((*argv, *options.args), env, files, prompt)
 

@@ -23,9 +23,11 @@ TOOLS = tuple(f"clew_{name}" for name in _TOOLS.split(" "))
 
 @dataclass(frozen=True, slots=True)
 class CliOptions:
-    """What the config says of an agent; "" stands for the CLI's own default. `program` is an absolute path."""
+    """Where a CLI and its relay (a command line) are, all paths absolute; "" of the config is the CLI's own default."""
 
     program: str
+    relay: tuple[str, ...]
+    home: str
     model: str = ""
     base_url: str = ""
     key: str = field(default="", repr=False)
@@ -119,7 +121,7 @@ class TurnEnded:
 
 CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
 Events = tuple[CliEvent, ...]
-Launcher = Callable[[CliOptions, tuple[str, ...], str, str, str], Launch]
+Launcher = Callable[[CliOptions, str, str], Launch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,9 @@ class Cli:
     """One known coding agent.
 
     `name` is that in the config, and of its program. `kept` are the folders of its HOME that survive an epoch: its
-    session store. `launch(options, relay, home, prompt, session)` returns how to start it, in a new session ("") or in
-    its own; `relay` is the command line of the MCP server, `home` the absolute path of the private HOME. `reader(used)`
-    returns a reader for the output of one process, given what was reported for the session that it resumes. `harmless`
-    are tools of its own that cannot be switched off and change nothing.
+    session store. `launch(options, prompt, session)` returns how to start it, in a new session ("") or in its own.
+    `reader(used)` returns a reader for the output of one process, given what was reported for the session that it
+    resumes. `harmless` are tools of its own that cannot be switched off and change nothing.
     """
 
     name: str

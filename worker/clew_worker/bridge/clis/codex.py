@@ -5,8 +5,7 @@ import json
 from clew_worker.bridge.clis import cli
 from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed
 
-START_TIMEOUT_S = 120
-TOOL_TIMEOUT_S = 3_600
+START_TIMEOUT_S, TOOL_TIMEOUT_S = 120, 3_600
 _KEY = "CLEW_CLI_KEY"
 _INSTRUCTIONS = (
     f"You act only through the tools of the MCP server {SERVER}: {', '.join(TOOLS)}. Where they are"
@@ -25,22 +24,20 @@ In the config file a version ignores those that it does not know; as flags they 
 """
 
 
-def _launch(
-    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> cli.Launch:
+def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     """Return how to start it; a session is resumed by a command of its own, with fewer options."""
     argv = [options.program, "exec"]
     argv += ["resume"] if session else []
     argv += ["--json", "--skip-git-repo-check", *options.args]
     argv += [session, "-"] if session else ["-"]
     key = _KEY if options.base_url else "CODEX_API_KEY"
-    env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
+    env = {"HOME": options.home, "CODEX_HOME": f"{options.home}/.codex", "TZ": "UTC"}
     env |= {key: options.key} if options.key else {}
-    files = {".codex/config.toml": _config(options, relay)}
+    files = {".codex/config.toml": _config(options)}
     return cli.Launch(tuple(argv), env, files, prompt)
 
 
-def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> str:
+def _config(options: cli.CliOptions) -> str:
     """Return its config.toml: read-only and without questions, its only server the relay, its own tools off."""
     lines = [f"model = {_quoted(options.model)}"] if options.model else []
     lines += [f"developer_instructions = {_quoted(_INSTRUCTIONS)}"]
@@ -50,8 +47,8 @@ def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> str:
         lines += [f"base_url = {_quoted(options.base_url)}", 'wire_api = "responses"']
         lines += [f"env_key = {_quoted(_KEY)}"] if options.key else []
     lines += ["[agents]", "enabled = false", "[features]", *(f"{name} = false" for name in _OFF)]
-    lines += [f"[mcp_servers.{SERVER}]", f"command = {_quoted(relay[0])}"]
-    lines += [f"args = [{', '.join(map(_quoted, relay[1:]))}]"]
+    lines += [f"[mcp_servers.{SERVER}]", f"command = {_quoted(options.relay[0])}"]
+    lines += [f"args = [{', '.join(map(_quoted, options.relay[1:]))}]"]
     lines += ["required = true", 'default_tools_approval_mode = "approve"']
     lines += [f"startup_timeout_sec = {START_TIMEOUT_S}", f"tool_timeout_sec = {TOOL_TIMEOUT_S}"]
     return "\n".join(lines) + "\n"
@@ -99,18 +96,11 @@ class CodexReader(cli.EventReader):
         return (new,) if new != cli.NOTHING_USED else ()
 
 
-CODEX = cli.Cli(
-    "codex",
-    kept=(".codex/sessions",),
-    launch=_launch,
-    reader=CodexReader,
-    harmless=frozenset(
-        (
-            *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec"),
-            *("request_user_input", "request_user_input_async", "tool_search", "wait", "sleep"),
-        )
-    ),
-)
+_HARMLESS = frozenset((
+    "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec", "tool_search",
+    "request_user_input", "request_user_input_async", "wait", "sleep",
+))  # fmt: skip
+CODEX = cli.Cli("codex", (".codex/sessions",), _launch, CodexReader, _HARMLESS)
 """Its tools are switched off as features, but for these; newer models also have `apply_patch`.
 
 The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.

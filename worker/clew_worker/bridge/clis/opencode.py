@@ -8,21 +8,17 @@ from clew_worker.bridge.clis.cli import SERVER, failed
 TIMEOUT_MS = 120_000
 """For the start of the MCP server, and for each call: clew answers a call within 45 s."""
 
-_PROVIDER = "clew"
-_KEY = "CLEW_CLI_KEY"
-_MORE_FOLLOWS = "tool-calls"
+_PROVIDER, _KEY, _MORE_FOLLOWS = "clew", "CLEW_CLI_KEY", "tool-calls"
 
 
-def _launch(
-    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> cli.Launch:
+def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     """Return how to start it; config files of the user or of the workspace do not apply."""
     argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
     argv += ["--session", session] if session else []
     env = {
-        "HOME": home,
+        "HOME": options.home,
         "TZ": "UTC",
-        "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options, relay)),
+        "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options)),
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
@@ -33,9 +29,10 @@ def _launch(
     return cli.Launch((*argv, *options.args), env, {}, prompt)
 
 
-def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> dict[str, object]:
+def _config(options: cli.CliOptions) -> dict[str, object]:
     """Return its config: the relay as the only server, all tools but clew's off, the endpoint as a provider."""
-    server = {"type": "local", "command": list(relay), "enabled": True, "timeout": TIMEOUT_MS}
+    command = list(options.relay)
+    server = {"type": "local", "command": command, "enabled": True, "timeout": TIMEOUT_MS}
     config: dict[str, object] = {
         "autoupdate": False,
         "share": "disabled",
