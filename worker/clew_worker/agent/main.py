@@ -43,10 +43,7 @@ def main(name: str, sock_fd: int) -> int:
         sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
         return ExitCode.CONFIGURATION
 
-    async def run() -> int:
-        return await live(socket.socket(fileno=sock_fd), make)
-
-    return uvloop.run(run())
+    return uvloop.run(live(socket.socket(fileno=sock_fd), make))
 
 
 async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent]) -> int:

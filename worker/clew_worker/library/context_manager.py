@@ -31,14 +31,13 @@ _RESULTS = ("success", "failure", "error", "timeout")
 class ContextManager:
     """A goal's tree, its actions and its loops, for an agent that runs its own tools.
 
-    `folder` is where the agent acts, by default the current folder; `.agent_context/` lies in it.
-    The numbers of `[loops]` are the defaults, or `CLEW_LOOPS__KEY` of the environment. Every call
-    is durable when it returns. `state` may be changed in place: the next call saves that.
+    `folder` is where the agent acts, by default the current folder; `.agent_context/` lies in it. The numbers of
+    `[loops]` are the defaults, or `CLEW_LOOPS__KEY` of the environment. Every call is durable when it returns. `state`
+    may be changed in place: the next call saves that.
 
-    Where a subtask is blocked, the agent must find another way: change the tree (what it adds
-    inherits the blocked one's counts and blocks), or `advance_to_next_subtask()` and leave it.
-    Until then every action is refused (`replan_required`). Without any tasks only the blocked
-    actions stay refused.
+    Where a subtask is blocked, the agent must find another way: change the tree (what it adds inherits the blocked
+    one's counts and blocks), or `advance_to_next_subtask()` and leave it. Until then every action is refused
+    (`replan_required`). Without any tasks only the blocked actions stay refused.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
