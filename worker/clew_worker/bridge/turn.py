@@ -1,11 +1,12 @@
 """One turn of a CLI: what its event stream has said, and what follows from it; and the session that it is in. Pure."""
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
@@ -36,7 +37,6 @@ _SHELL_CANNOT = (126, 127)
 """The codes with which a shell ends that cannot execute a program, or does not find it."""
 
 PLACE = ".clew/conversation.json"
-_ID_CHARS = 200
 
 
 class CliCrashError(Exception):
@@ -179,25 +179,24 @@ class CliTurn:
 class Conversation:
     """The CLI's own session, kept in its HOME: which subtask and attempt it belongs to, and what it has `used`."""
 
-    id: str = ""
+    id: Annotated[str, Field(max_length=200)] = ""
     attempt: tuple[int, ...] = ()
     used: UsageReported = NOTHING_USED
 
     @classmethod
-    def read(cls, text: str | None) -> Self:
+    def read(cls, text: str | None) -> "Conversation":
         """Read what was written into the CLI's HOME; it is not trusted: anything else is no conversation."""
-        with suppress(ValueError, TypeError, KeyError, OverflowError):
-            found = json.loads(text or "")
-            usage = found["used"]
-            tokens = int(usage["input"]), int(usage["output"]), int(usage["cached"])
-            used = UsageReported(*tokens, float(usage["cost_usd"] or 0.0))
-            return cls(str(found["id"])[:_ID_CHARS], tuple(map(int, found["attempt"])), used)
+        with suppress(ValidationError):
+            return _written.validate_json(text or "")
         return cls()
 
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        return _written.dump_json(self).decode()
 
     def continues(self, attempt: tuple[int, ...]) -> bool:
         """Return whether it goes on in this attempt: another attempt at the same subtask begins with a new one."""
         same_subtask = self.attempt[:2] == attempt[:2]
-        return bool(self.id) and (attempt == self.attempt or not same_subtask)
+        return bool(self.id and self.attempt) and (attempt == self.attempt or not same_subtask)
+
+
+_written = TypeAdapter(Conversation)
