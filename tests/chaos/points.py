@@ -79,7 +79,7 @@ DAEMON = {
     "executor.check": "clew_daemon.processes.executor:ExecutorProcess.check",
     "executor.end": "clew_daemon.processes.executor:ExecutorProcess.end",
     # snapshots of the workspace
-    "stores.open": "clew_daemon.supervision.stores:SnapshotStores.open",
+    "stores.open": "clew_daemon.supervision.retention:SnapshotStores.open",
     "snapshot.ask": "clew_daemon.session.snapshots:ask_snapshot",
     "snapshot.record": "clew_daemon.session.snapshots:record",
     # what people see
@@ -88,7 +88,7 @@ DAEMON = {
     "publish.append": "clew_shared.views.contextdir:ContextDir._append",
     "publish.replace": "clew_shared.views.contextdir:replace_file",
     "report.write": "clew_daemon.publish.report:write",
-    "review": "clew_daemon.learning.reviewer:Reviewer._review",
+    "review": "clew_daemon.learning.playbook:Reviewer._review",
     "playbook.learn": "clew_daemon.learning.playbook:PlaybookStore.learn",
     # every change of a name, and every flush, whoever asks for it
     "os.rename": "os:rename",
@@ -104,7 +104,7 @@ RETENTION = {
     "retention.let_go": "clew_daemon.supervision.retention:Retention.run",
     "retention.folders": "clew_daemon.supervision.retention:remove_folders",
     "retention.remove_tree": "clew_daemon.supervision.retention:remove_tree",
-    "stores.remove": "clew_daemon.supervision.stores:SnapshotStores._remove",
+    "stores.remove": "clew_daemon.supervision.retention:SnapshotStores._remove",
     "os.rmdir": "os:rmdir",
 }
 """The same, of what is done to goals that ended long ago."""

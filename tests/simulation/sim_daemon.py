@@ -33,8 +33,7 @@ from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.learning.models import KnownModels
-from clew_daemon.learning.playbook import PlaybookStore
-from clew_daemon.learning.reviewer import Reviewer
+from clew_daemon.learning.playbook import PlaybookStore, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cgroups import Cgroups

@@ -9,7 +9,7 @@ from sim_life import LifeError, live
 from sim_world import every_world
 
 from clew_daemon.control import goal_changes
-from clew_daemon.learning import reviewer
+from clew_daemon.learning import playbook
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
@@ -325,7 +325,7 @@ put(
     "diligent",
     seed=189,
 )
-put(reviewer.Reviewer, "_on_records", always(None), "every_rest_is_reported_and_learned_from")
+put(playbook.Reviewer, "_on_records", always(None), "every_rest_is_reported_and_learned_from")
 
 
 @pytest.mark.parametrize("broken", BROKEN)

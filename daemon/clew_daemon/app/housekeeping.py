@@ -16,12 +16,11 @@ from clew_daemon.bootstrap import Bootstrap, failed
 from clew_daemon.host import tasks
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
-from clew_daemon.learning.reviewer import PRUNE_EVERY_S
+from clew_daemon.learning.playbook import PRUNE_EVERY_S
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
-from clew_daemon.supervision.retention import Retention
-from clew_daemon.supervision.stores import SnapshotStores
+from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.writer import SLOW_S

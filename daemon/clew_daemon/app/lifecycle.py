@@ -35,8 +35,7 @@ from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.learning.models import KnownModels
-from clew_daemon.learning.playbook import PlaybookStore
-from clew_daemon.learning.reviewer import Reviewer
+from clew_daemon.learning.playbook import PlaybookStore, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -45,8 +44,7 @@ from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.supervision.retention import Retention
-from clew_daemon.supervision.stores import SnapshotStores
+from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode

@@ -11,7 +11,6 @@ from typing import Any
 from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges, trouble
-from clew_daemon.control.goal_edits import GoalEdits
 from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
@@ -71,7 +70,6 @@ class ControlHandlers:
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
         goals = GoalChanges(self._d, self._supervisor, self._lookup)
-        edits = GoalEdits(self._d, self._supervisor, self._lookup)
         recorded = partial(handler, record=self._goals.ledger)
         following = Following(self._goals, self._lookup, self._status)
         return {
@@ -90,7 +88,7 @@ class ControlHandlers:
             **handler(rq.CancelRequest, goals.change),
             **recorded(rq.RetryRequest, goals.change),
             **recorded(rq.RemoveRequest, goals.change),
-            **recorded(rq.EditRequest, edits.edit),
+            **recorded(rq.EditRequest, goals.edit),
             **handler(rq.UndoRequest, self._undo_goal),
             **recorded(rq.AcceptRequest, self._accept),
             **recorded(rq.RemoveStrategyRequest, self._move_strategy),

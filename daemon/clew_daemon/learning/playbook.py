@@ -6,16 +6,21 @@ once it is durable.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import structlog
+
+from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
-from clew_daemon.record.store import SNAPSHOT_EVERY, Readable
+from clew_daemon.record.store import SNAPSHOT_EVERY, Readable, catch_up, output_text
 from clew_shared.core.answers import WrongState
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.playbook.bullet import Bullet, seconds
 from clew_shared.playbook.curator import key_words
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
@@ -27,9 +32,14 @@ if TYPE_CHECKING:
     from clew_daemon.record.goals import GoalStore
     from clew_shared.config.tables import PlaybookSettings
     from clew_shared.core.core import Core
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.record.state import State
 
+log = structlog.get_logger()
+
 R = TypeVar("R")
+
+PRUNE_EVERY_S = 3600.0
 
 TRIAL_SHARE = 0.2  # The share of places for strategies without a verdict of an outcome yet
 RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
@@ -123,6 +133,57 @@ class PlaybookStore:
         if draft.events:
             await self._goals.emit_own(draft.events)
         return answer
+
+
+class Reviewer:
+    """Reviews each goal that ended or was blocked, one after the other; `start` and `stop` once each.
+
+    `Reviewed` is recorded in the same transaction as the changes to the playbook: after a crash at any moment a review
+    is repeated as a whole or not at all.
+    """
+
+    def __init__(
+        self, goals: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
+    ) -> None:
+        self._goals = goals
+        self._playbook = playbook
+        self._settings = settings
+        self._queue = GoalQueue(self._review, _log_failure)
+        goals.listeners.append(self._on_records)
+
+    async def start(self) -> None:
+        """Start reviewing, first what an earlier daemon left."""
+        for goal, core in self._goals.cores.items():
+            if core.state.rested_seq > core.state.reviewed_seq:
+                self._queue.due(goal)
+        self._queue.start()
+
+    async def stop(self) -> None:
+        """Finish what is due, within the time that a stop has, then stop."""
+        await self._queue.stop()
+
+    def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
+        if any(isinstance(record.event, ev.RESTS) for record in records):
+            self._queue.due(goal)
+
+    async def _review(self, goal: str) -> None:
+        core, ledger = self._goals.cores.get(goal), self._goals.ledger
+        if core is None:
+            return
+        state = core.state
+        fold = review.ReviewFold(
+            goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq
+        )
+        outcomes = await asyncio.to_thread(lambda: list(catch_up(fold, ledger, goal)))
+        if outcomes and goal in self._goals.cores:
+            await self._playbook.review(core, outcomes, self._settings())
+
+
+def _log_failure(goal: str, error: Exception) -> None:
+    if isinstance(error, LedgerCorrupt):
+        log.error("review.failed", goal=goal, reason=str(error))
+    else:
+        log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
 
 
 # ---- which strategies an agent is shown: those that fit its goal and have proved themselves, and a few on trial
