@@ -52,7 +52,11 @@ class Following:
         The state is read after the cursor, so it lacks no event before it.
         """
         goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
-        asked = _cursor(request.after)
+        try:
+            asked = None if request.after is None else Cursor.parse(request.after)
+        except ValueError:
+            problem = f"`after` is {str(request.after)[:100]!r}"
+            raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
         ledger = self._goals.ledger
         after = await asyncio.to_thread(
             lambda: asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
@@ -84,8 +88,12 @@ class Following:
                 if wanted or time.monotonic() >= silent_at:
                     silent_at = time.monotonic() + SILENCE_S
                     yield _line(after, wanted)
-                if not rows:
-                    await _wait(wake, silent_at)
+                if rows:
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, silent_at - time.monotonic())):
+                        await wake.wait()
+                        await asyncio.sleep(COLLECT_S)
         finally:
             listeners.remove(heard)
 
@@ -104,20 +112,3 @@ def _line(after: Cursor, rows: list[EventRow]) -> bytes:
     )
     head = b'{"jsonrpc":"2.0","method":"events","params":{"after":"%b","events":['
     return b"%b%b]}}\n" % (head % str(after).encode(), events)
-
-
-async def _wait(wake: asyncio.Event, until: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, until - time.monotonic())):
-            await wake.wait()
-            await asyncio.sleep(COLLECT_S)
-
-
-def _cursor(text: str | None) -> Cursor | None:
-    if text is None:
-        return None
-    try:
-        return Cursor.parse(text)
-    except ValueError:
-        problem = f"`after` is {text[:100]!r}; it must be the cursor of an earlier answer"
-        raise ControlError(problem) from None

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
 
 import structlog
 
@@ -46,12 +45,7 @@ class GoalRun:
     """One goal at work; `session` is its live worker, None between two workers."""
 
     def __init__(
-        self,
-        daemon: DaemonParts,
-        goal: str,
-        launcher: Launcher,
-        history: RestartHistory,
-        on_restart: Callable[[str], None],
+        self, daemon: DaemonParts, goal: str, launcher: Launcher, history: RestartHistory
     ) -> None:
         self.goal = goal
         self.session: Session | None = None
@@ -60,7 +54,6 @@ class GoalRun:
         self._launcher = launcher
         self._restore = AttemptRestore(daemon, launcher)
         self._history = history
-        self._on_restart = on_restart
         self.task = asyncio.ensure_future(self._run())
 
     def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
@@ -196,10 +189,8 @@ class GoalRun:
             return None
         if other := found.occupy():
             found.close()
-            occupied = Ended(
-                "temporary", f"{other} works in {path}; this goal waits until it is done"
-            )
-            await self._conclude(core, occupied)
+            why = f"{other} works in {path}; this goal waits until it is done"
+            await self._conclude(core, Ended("temporary", why))
             return None
         if known is None or found.made or found.identity.boot != known.boot:
             by = "made" if found.made else "start"
@@ -246,7 +237,7 @@ class GoalRun:
             case float(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
                 log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
-                self._on_restart(f"{self.goal} ({ended.reason})")
+                self._history.last = f"{self.goal} ({ended.reason})"
                 return after_s
         return None
 

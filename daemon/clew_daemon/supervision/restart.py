@@ -100,6 +100,7 @@ class RestartHistory:
         self._in_a_row: dict[str, tuple[int, int]] = {}
         self._until: dict[str, float] = {}
         self._failed: set[str] = set()
+        self.last = ""  # the goal of the last restart, and why
 
     def crashes(self, goal: str) -> Crashes:
         return self._crashes.setdefault(goal, Crashes())

@@ -74,7 +74,6 @@ class Supervisor:
         self._history = RestartHistory()
         self._reports = ReportWriter(daemon, self.finished, self.uses)
         self._woken = asyncio.Event()
-        self.last_restart = ""
         daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
@@ -104,6 +103,10 @@ class Supervisor:
                 if session:
                     await session.gone.wait()
                 run.task.cancel()
+
+    @property
+    def last_restart(self) -> str:
+        return self._history.last
 
     def wake(self) -> None:
         self._woken.set()
@@ -206,12 +209,9 @@ class Supervisor:
     # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:
-        run = GoalRun(self._d, goal, self._launcher, self._history, self._note_restart)
+        run = GoalRun(self._d, goal, self._launcher, self._history)
         self._runs[goal] = run
         run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
-
-    def _note_restart(self, what: str) -> None:
-        self.last_restart = what
 
     def _on_run_end(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)

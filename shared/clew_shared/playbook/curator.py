@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 
 def _words(text: str) -> frozenset[str]:
@@ -134,13 +135,8 @@ def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
     alike: dict[frozenset[str], list[int]] = {}
     for at, text in enumerate(texts):
         alike.setdefault(frozenset[str]().union(*meaning(text).words), []).append(at)
-    return sorted(
-        (one, other)
-        for places in alike.values()
-        for at, one in enumerate(places)
-        for other in places[at + 1 :]
-        if opposite(texts[one], texts[other])
-    )
+    pairs = (pair for places in alike.values() for pair in combinations(places, 2))
+    return sorted((one, other) for one, other in pairs if opposite(texts[one], texts[other]))
 
 
 def _is_particular(token: str) -> bool:

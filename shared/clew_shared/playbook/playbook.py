@@ -35,12 +35,10 @@ class LearnedPlaybook:
             self._archive[bullet_id] = bullet
         return bullet
 
-    def restore_bullet(self, bullet_id: str) -> Bullet | None:
-        """Restore a bullet from the archive and return it; None if it is not there."""
-        bullet = self._archive.pop(bullet_id, None)
-        if bullet:
+    def restore_bullet(self, bullet_id: str) -> None:
+        """Restore a bullet from the archive, if it is there."""
+        if bullet := self._archive.pop(bullet_id, None):
             self._bullets[bullet_id] = bullet
-        return bullet
 
     def put(self, bullet: Bullet) -> Bullet:
         """Store a bullet under its id, replacing one of the same id."""

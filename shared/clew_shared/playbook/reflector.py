@@ -8,6 +8,7 @@ a run triggers, the surest is taken; among equals, the first.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -113,14 +114,8 @@ def in_order(first: Matcher, then: Relation) -> Trigger:
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
         good = [step for step in done if not step.failed]
-        pairs = (
-            (step, later)
-            for at, step in enumerate(good)
-            if first(step)
-            for later in good[at + 1 :]
-            if then(step, later)
-        )
-        return next(pairs, ())
+        pairs = ((one, later) for one, later in combinations(good, 2) if first(one))
+        return next((pair for pair in pairs if then(*pair)), ())
 
     return find
 
