@@ -385,7 +385,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(cells, "remove_view", lambda *_: None)
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
-    replace(reports, "_files_in", lambda *_: [])
+    replace(reports.ReportWriter, "_files_in", lambda *_: [])
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
     for module, name, played in sim_snapshots.in_place_of(world):
