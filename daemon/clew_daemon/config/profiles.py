@@ -87,13 +87,6 @@ def profiled_attempts(settings: Settings, agent: Agent | None) -> AttemptSetting
     return settings.attempts.model_copy(update=given)
 
 
-def profiled_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """Return the settings with the `[context]` that applies to an agent's model."""
-    if not isinstance(agent, LlmAgentSettings):
-        return settings
-    return settings.model_copy(update={"context": profile_of(settings, agent.model).context})
-
-
 def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
     """Return what profiles set for the models of the config's agents: place, value, and the profile's name.
 
@@ -109,26 +102,20 @@ def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
                 if key not in agent.model_fields_set:
                     found["agents", name, key] = profile.values[key], source
             elif key != "window":
-                value = (
-                    getattr(profile.context, key) if key in CONTEXT_KEYS else profile.values[key]
-                )
-                found["context", "models", agent.model, key] = value, source
+                own = {**profile.values, **dict(profile.context)}
+                found["context", "models", agent.model, key] = own[key], source
     return found
 
 
-def names_of(model: str) -> tuple[str, ...]:
-    """Return the names that a profile may match, in lower case: whole, without folders, without the `:tag` too.
+def matches(pattern: str, model: str) -> bool:
+    """Return whether a profile's name, with `*`, `?` and `[...]`, matches a model's, whatever their case.
 
     `Qwen/Qwen3-8B` is also `qwen3-8b`, `registry.local/qwen3:8b` also `qwen3:8b` and `qwen3`.
     """
     whole = model.strip().lower()
     last = whole.rpartition("/")[2]
-    return tuple(dict.fromkeys((whole, last, last.partition(":")[0])))
-
-
-def matches(pattern: str, model: str) -> bool:
-    """Return whether a profile's name, with `*`, `?` and `[...]`, matches a model's."""
-    return any(fnmatchcase(name, pattern.strip().lower()) for name in names_of(model))
+    names = {whole, last, last.partition(":")[0]}
+    return any(fnmatchcase(name, pattern.strip().lower()) for name in names)
 
 
 def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[Any, str]]:
@@ -153,9 +140,8 @@ def set_by_user(settings: Settings, model: str) -> frozenset[str]:
 
 
 def _set_in_general(settings: Settings) -> frozenset[str]:
-    attempts = {
-        own for own, key in ATTEMPT_KEYS.items() if key in settings.attempts.model_fields_set
-    }
+    given = settings.attempts.model_fields_set
+    attempts = {own for own, key in ATTEMPT_KEYS.items() if key in given}
     return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | attempts)
 
 
@@ -175,14 +161,15 @@ def first_attempt(settings: Settings, agent: Agent | None, needed: int) -> int:
 
 
 def settings_for(settings: Settings, agent: Agent | None, needed: int) -> Settings:
-    """Return the settings for an agent's model, with windows that move with a longer attempt."""
-    found, first = profiled_settings(settings, agent), first_attempt(settings, agent, needed)
+    """Return the settings with the `[context]` of an agent's model, whose windows move with a longer attempt."""
+    if not isinstance(agent, LlmAgentSettings):
+        return settings
+    context, first = (
+        profile_of(settings, agent.model).context,
+        first_attempt(settings, agent, needed),
+    )
     usual = profiled_attempts(settings, agent).iterations
-    if first <= usual or not isinstance(agent, LlmAgentSettings):
-        return found
-    if {*ORDERED} & set_by_user(settings, agent.model):
-        return found
-    longer: dict[str, Any] = {
-        key: ceil(getattr(found.context, key) * first / usual) for key in ORDERED
-    }
-    return found.model_copy(update={"context": found.context.model_copy(update=longer)})
+    if first > usual and not {*ORDERED} & set_by_user(settings, agent.model):
+        longer = {key: ceil(getattr(context, key) * first / usual) for key in ORDERED}
+        context = context.model_copy(update=longer)
+    return settings.model_copy(update={"context": context})

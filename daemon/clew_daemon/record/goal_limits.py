@@ -10,7 +10,7 @@ from clew_daemon.config.profiles import (
     first_attempt,
     profiled_agent,
     profiled_attempts,
-    profiled_settings,
+    settings_for,
 )
 from clew_shared.config.agent_tables import (
     Agent,
@@ -55,7 +55,7 @@ def max_iterations(state: State, settings: Settings) -> int | None:
     """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
     if has_runbook(state, settings):
         return None
-    return profiled_settings(settings, _own_agent(state, settings)).context.max_iterations
+    return settings_for(settings, _own_agent(state, settings), 0).context.max_iterations
 
 
 def max_messages(state: State, settings: Settings) -> int:
