@@ -71,11 +71,12 @@ def refuse_abandoned() -> None:
 
 @dataclass(eq=False, slots=True)
 class _Client:
-    """A connection; `since` is the time when it was made or last answered."""
+    """A connection; `since` is the time when it was made or last answered. Those that follow are no longer clients."""
 
     task: asyncio.Task[None]
     since: float
     busy: bool = False
+    follows: bool = False
 
 
 class Control:
@@ -91,8 +92,7 @@ class Control:
         self._handlers = handlers
         self._daemon = daemon
         self._server: asyncio.Server | None = None
-        self._clients: set[_Client] = set()
-        self._followers: set[_Client] = set()
+        self._connections: set[_Client] = set()
         self._refused = 0
         self._logged_at = float("-inf")
 
@@ -121,7 +121,7 @@ class Control:
             return
         self._server.close()
         self._server = None
-        tasks = [client.task for client in self._clients | self._followers]
+        tasks = [one.task for one in self._connections]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -141,23 +141,23 @@ class Control:
                 self._log_refusal(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
             else:
-                self._clients.add(client)
+                self._connections.add(client)
                 await self._serve(reader, writer, client)
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass  # the client went away or had to; asyncio would log a cancelled task
         finally:
-            self._clients.discard(client)
-            self._followers.discard(client)
+            self._connections.discard(client)
             writer.close()
 
     def _full(self) -> str:
         """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is."""
-        if len(self._clients) < CLIENTS_MAX:
+        clients = [one for one in self._connections if not one.follows]
+        if len(clients) < CLIENTS_MAX:
             return ""
-        idle = (one for one in self._clients if not one.busy)
+        idle = (one for one in clients if not one.busy)
         if (longest := min(idle, key=lambda one: one.since, default=None)) is None:
             return BUSY
-        self._clients.discard(longest)
+        self._connections.discard(longest)
         longest.task.cancel()
         return ""
 
@@ -179,8 +179,7 @@ class Control:
             client.busy = True
             answer, stream = await self._answer(line)
             if stream is not None:
-                self._clients.discard(client)
-                self._followers.add(client)
+                client.follows = True
                 await _follow(answer, stream, reader, writer)
                 return
             writer.write(answer)
@@ -204,7 +203,7 @@ class Control:
             answer = await self._handler(method, params)(params)
             if not isinstance(answer, Stream):
                 return protocol.result(request_id, answer), None
-            if len(self._followers) < FOLLOWERS_MAX:
+            if sum(one.follows for one in self._connections) < FOLLOWERS_MAX:
                 return protocol.result(request_id, answer.answer), answer
             return protocol.error(request_id, protocol.WRONG_STATE, TOO_MANY_FOLLOWERS), None
         except protocol.ProtocolError as error:
