@@ -193,13 +193,11 @@ def read(found: Found) -> Dropped:
     return Dropped(found.name, raw, (found.token, digest, found.name))
 
 
-def remove(found: Found) -> bool:
-    """Remove an accepted file; False for one that was written to since, which stays."""
+def remove(found: Found) -> None:
+    """Remove an accepted file; one that was written to since stays."""
     with suppress(FileNotFoundError):
-        if find(found.path) != found:
-            return False
-        found.path.unlink()
-    return True
+        if find(found.path) == found:
+            found.path.unlink()
 
 
 def reject(found: Found, rejected: Path, error: str) -> Path | None:

@@ -32,9 +32,8 @@ def check(folder: Path, places: Places, env: Mapping[str, str]) -> None:
     if str(folder) != shown:  # by HOME, or by a link
         raise ValueError(f"{shown} has bytes that are not UTF-8: choose another folder")
     other = default_places(env) if places.home is not None else None
-    for one in (places, _resolved(places)):
-        if fault := workspace_fault(folder, one, other and _resolved(other)):
-            raise ValueError(fault)
+    if fault := workspace_fault(folder, _resolved(places), other and _resolved(other)):
+        raise ValueError(fault)
 
 
 def _resolved(places: Places) -> Places:

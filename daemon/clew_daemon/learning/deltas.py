@@ -77,13 +77,12 @@ class Draft:
 
         A strategy that this outcome has `credited` is not counted again.
         """
+        book = self.playbook
         for one in lessons:
-            if known := self.playbook.find(one.section, one.content):
-                if known.id not in credited:
-                    self._add(one)
-            elif len(self.playbook.bullets()) < BULLETS_MAX and not self.playbook.find(
-                one.section, one.content, archived=True
-            ):
+            known = book.find(one.section, one.content)
+            recorded = known or book.find(one.section, one.content, archived=True)
+            has_room = recorded is None and len(book.bullets()) < BULLETS_MAX
+            if has_room or (known and known.id not in credited):
                 self._add(one)
 
     def tag(
@@ -215,10 +214,9 @@ class Draft:
         return event.id
 
     def _existing(self, bullet_id: object) -> Bullet:
-        bullet = self.playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
-        if bullet is None:
-            raise DeltaError(f"no strategy {bullet_id!r}")
-        return bullet
+        if bullet := self.playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None:
+            return bullet
+        raise DeltaError(f"no strategy {bullet_id!r}")
 
     def _record(self, event: ev.Event) -> None:
         apply(self.playbook, event)
