@@ -248,9 +248,8 @@ class GoalChanges:
         if not request.text.strip():
             raise ControlError("the feedback is empty")
         if len(request.text) > FEEDBACK_CHARS_MAX:
-            raise ControlError(
-                f"the feedback has more than {FEEDBACK_CHARS_MAX:,} characters: put it in a file of the workspace"
-            )
+            most = f"more than {FEEDBACK_CHARS_MAX:,} characters"
+            raise ControlError(f"the feedback has {most}: put it in a file of the workspace")
         text, before = redact(request.text), core.state.goal.status
         if before == GoalStatus.BLOCKED:
             await self._supervisor.halt(core.state.goal_id, "feedback")

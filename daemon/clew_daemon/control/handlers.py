@@ -63,9 +63,8 @@ class ControlHandlers:
         self._undo = undo
         self._view = view
         self._apply_config = reload
-        self._inbox_left = LastKnown(
-            lambda: left(daemon.places.inbox), Left(inbox=[], inbox_total=0)
-        )
+        nothing = Left(inbox=[], inbox_total=0)
+        self._inbox_left = LastKnown(lambda: left(daemon.places.inbox), nothing)
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
@@ -111,8 +110,7 @@ class ControlHandlers:
 
     async def _executor_env(self, _: rq.ExecutorEnvRequest) -> JsonObject:
         """Return the environment of executors: for `clew doctor`, which may have been started with another one."""
-        daemon = self._d
-        return {**executor_env(daemon.settings, daemon.keys.env, daemon.git)}
+        return {**executor_env(self._d.settings, self._d.keys.env, self._d.git)}
 
     async def _reload(self, _: rq.ReloadRequest) -> JsonObject:
         changes = await self._apply_config()
@@ -194,9 +192,8 @@ class ControlHandlers:
             await supervisor.finished(goal, END_S)
             core = await self._lookup.whole(request.goal)
         if goal in supervisor.running:
-            raise ControlError(
-                f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
-            )
+            how = f"stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
+            raise ControlError(f"{goal} is at work: {how}")
         if supervisor.uses(goal):
             raise ControlError(f"another undo of {goal} is in progress: try again when it is done")
         if other := supervisor.at_work_in(core.state.spec.workspace):

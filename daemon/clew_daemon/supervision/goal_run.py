@@ -63,6 +63,13 @@ class GoalRun:
         else:
             self.task.cancel()
 
+    async def end(self, reason: str) -> None:
+        """Stop the worker at once, and wait until nothing of it is left."""
+        session = self.session
+        self.stop(reason, at_once=True)
+        if session:
+            await session.gone.wait()
+
     async def _run(self) -> None:
         """Run the goal; an unexpected error counts as a crash, so that too many of them need a person."""
         core = self._d.goals.cores[self.goal]

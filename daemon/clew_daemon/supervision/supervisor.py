@@ -98,10 +98,7 @@ class Supervisor:
         while not run.task.done():
             await asyncio.wait([run.task], timeout=FULL_LOOK_S)
             if self._d.goals.ledger.state is LedgerState.FULL:
-                session = run.session
-                run.stop("the daemon is stopping", at_once=True)
-                if session:
-                    await session.gone.wait()
+                await run.end("the daemon is stopping")
                 run.task.cancel()
 
     @property
@@ -160,10 +157,7 @@ class Supervisor:
     async def end(self, goal: str, reason: str) -> None:
         """End a goal's worker at once, and wait until nothing of it is left; its end may be on record later."""
         if run := self._runs.get(goal):
-            session = run.session
-            run.stop(reason, at_once=True)
-            if session:
-                await session.gone.wait()
+            await run.end(reason)
 
     async def finished(self, goal: str, within_s: float | None = None) -> None:
         """Wait until all of a goal's worker has ended, at most so long; nothing happens where it has none."""
