@@ -24,7 +24,7 @@ def manager(request, tmp_path: Path):
 
 def test_a_status_is_one_line_and_forges_no_state(manager):
     listener, address = manager
-    Notifier(address).status("goal a\nWATCHDOG=1\nb \udcff " + "x" * 9999)
+    Notifier(address).tell(status="goal a\nWATCHDOG=1\nb \udcff " + "x" * 9999)
     heard = listener.recv(1 << 16).decode()
     assert heard.startswith("STATUS=goal a WATCHDOG=1 b ? x")
     assert "\n" not in heard
@@ -35,9 +35,9 @@ def test_a_manager_that_does_not_listen_holds_nothing_up(manager):
     listener, address = manager
     notifier = Notifier(address)
     for _ in range(10_000):
-        notifier.watchdog()
+        notifier.tell("WATCHDOG=1")
     listener.close()
-    notifier.watchdog()
+    notifier.tell("WATCHDOG=1")
 
 
 @pytest.mark.parametrize(

@@ -158,5 +158,5 @@ class Housekeeping:
         ledger = self._daemon.goals.ledger
         while True:
             if ledger.state is LedgerState.FULL or await ledger.sync(interval_s):
-                notifier.watchdog()
+                notifier.tell("WATCHDOG=1")
             await asyncio.sleep(interval_s)

@@ -42,15 +42,18 @@ class Status:
     def starting(self, what: str, within_s: float) -> None:
         """Report what the start waits for, and ask the service manager for the time that this may take."""
         self._starting = what
-        self._notifier.extend(within_s)
-        self._notifier.status(what)
+        more = f"EXTEND_TIMEOUT_USEC={int(within_s * 1_000_000)}"
+        self._notifier.tell(more, "WATCHDOG=1", status=what)
 
     def ready(self) -> None:
         self.is_ready, self._starting = True, ""
         self._notifier.ready(self.text())
 
     def reloading(self) -> None:
-        self._notifier.reloading()
+        """Report that a reload has begun; `reloaded` must follow."""
+        # One datagram: the manager sees by the time which READY=1 belongs to this reload.
+        now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._notifier.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
 
     def reloaded(self) -> None:
         """Report the end of a reload; it may come while the daemon still starts, or already stops."""
@@ -59,12 +62,12 @@ class Status:
     def stopping(self) -> None:
         """Report that the daemon stops."""
         self.is_ready = False
-        self._notifier.stopping()
+        self._notifier.tell("STOPPING=1")
 
     def show_trouble(self, trouble: str) -> None:
         """Show what is wrong with the ledger instead of everything else, "" to show the rest again."""
         self._trouble = trouble
-        self._notifier.status(self.text() if self.is_ready else "starting")
+        self._notifier.tell(status=self.text() if self.is_ready else "starting")
 
     async def follow(self) -> None:
         """Update STATUS= some time after the last record; an idle daemon sleeps."""
@@ -74,7 +77,7 @@ class Status:
             await asyncio.sleep(EVERY_S)
             self._news.clear()
             if (text := self.text()) != sent:
-                self._notifier.status(text)
+                self._notifier.tell(status=text)
                 sent = text
 
     def text(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 class Notifier:
     """Sends states to the manager's socket at `address`; silent when that is empty.
 
-    `watchdog_interval_s` is how often `watchdog` must be called, in seconds: half of what the
-    manager allows; None when it does not watch this process.
+    `watchdog_interval_s` is how often WATCHDOG=1 must be told, in seconds: half of what the manager allows; None when
+    it does not watch this process.
     """
 
     def __init__(self, address: str, watchdog_interval_s: float | None = None) -> None:
@@ -40,31 +39,14 @@ class Notifier:
 
     def ready(self, status: str) -> None:
         """Report that the start or the reload is over, a refused reload too."""
-        self._send("READY=1", _status(status))
+        self.tell("READY=1", status=status)
 
-    def reloading(self) -> None:
-        """Report that a reload has begun; `ready` must follow."""
-        # One datagram: the manager sees by the time which READY=1 belongs to this reload.
-        now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        self._send("RELOADING=1", f"MONOTONIC_USEC={now_us}")
-
-    def stopping(self) -> None:
-        """Report that the stop has begun."""
-        self._send("STOPPING=1")
-
-    def extend(self, seconds: float) -> None:
-        """Ask for more time to start or stop in."""
-        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}", "WATCHDOG=1")
-
-    def status(self, text: str) -> None:
-        """Show one line in `systemctl status`."""
-        self._send(_status(text))
-
-    def watchdog(self) -> None:
-        """Report that the daemon is responsive; once in `watchdog_interval_s`."""
-        self._send("WATCHDOG=1")
-
-    def _send(self, *states: str) -> None:
+    def tell(self, *states: str, status: str | None = None) -> None:
+        """Send states, and what `systemctl status` shows; WATCHDOG=1 is due once in `watchdog_interval_s`."""
+        if (
+            status is not None
+        ):  # one line: a new line would be the next state, and a goal's name may hold one
+            states = (*states, "STATUS=" + " ".join(status.split())[:STATUS_CHARS])
         if not self._address:
             return
         data = "\n".join(states).encode("utf-8", "replace")
@@ -88,8 +70,3 @@ def _watchdog_interval_s(env: Mapping[str, str]) -> float | None:
     except ValueError:
         return None
     return usec / 2_000_000 if usec > 0 else None
-
-
-def _status(text: str) -> str:
-    """Return one line: a new line would be the next state, and a goal's name may hold one."""
-    return "STATUS=" + " ".join(text.split())[:STATUS_CHARS]

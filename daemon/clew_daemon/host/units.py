@@ -205,10 +205,7 @@ def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
 
 def manager_version(env: Mapping[str, str]) -> int | None:
     """Return systemd's version, None if systemctl cannot say."""
-    try:
-        found = re.match(r"systemd (\d+)", _run(env, "--version").stdout)
-    except (OSError, subprocess.SubprocessError):
-        return None
+    found = re.match(r"systemd (\d+)", _run(env, "--version")[0])
     return int(found[1]) if found else None
 
 
@@ -262,40 +259,35 @@ def _properties(
     env: Mapping[str, str], unit: str, *names: str
 ) -> tuple[dict[str, str], str | None]:
     """Return properties of a unit, and why there are none, None if there are."""
-    try:
-        done = _run(env, "--user", "show", "-p", ",".join(names), "--", unit)
-    except (OSError, subprocess.SubprocessError) as error:
-        return {}, str(error)
-    parts = (line.partition("=") for line in done.stdout.splitlines())
+    printed, fault = _run(env, "--user", "show", "-p", ",".join(names), "--", unit)
+    parts = (line.partition("=") for line in printed.splitlines())
     found = {name: value for name, _, value in parts}
-    return found, None if found else _error_of(done)
+    return found, None if found else fault or "exit code 0"
 
 
 def _systemctl(env: Mapping[str, str], *command: str, within_s: float = SYSTEMCTL_S) -> str:
     """Run a `systemctl --user` command; return what failed, "" if it did not."""
-    try:
-        done = _run(env, "--user", "--no-pager", *command, within_s=within_s)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"systemctl --user {command[0]}: {error}"
-    return f"systemctl --user {command[0]}: {_error_of(done)}" if done.returncode else ""
+    _, fault = _run(env, "--user", "--no-pager", *command, within_s=within_s)
+    return f"systemctl --user {command[0]}: {fault}" if fault else ""
 
 
-def _error_of(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
-
-
-def _run(
-    env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S
-) -> subprocess.CompletedProcess[str]:
+def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> tuple[str, str]:
+    """Run systemctl; return what it printed, and what failed, "" if nothing did."""
     program = shutil.which("systemctl", path=env.get("PATH"))
     if program is None:
-        raise FileNotFoundError("systemctl is not installed")
-    return subprocess.run(
-        [program, *args],
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=within_s,
-        check=False,
-    )
+        return "", "systemctl is not installed"
+    command = [program, *args]
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", str(error)
+    fault = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
+    return done.stdout, fault if done.returncode else ""

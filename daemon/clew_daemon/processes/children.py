@@ -72,32 +72,29 @@ class Children:
         loop = asyncio.get_running_loop()
         try:
             fd = os.pidfd_open(child.pid)
-        except ProcessLookupError:
-            self._settle(child, _code(child.pid))
         except OSError:
-            loop.call_later(POLL_S, self._poll, child)
+            if not self._reaped(child):
+                loop.call_later(POLL_S, self._await, child)
         else:
             loop.add_reader(fd, self._exited, fd, child)
-
-    def _poll(self, child: Child) -> None:
-        try:
-            running = not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            running = False
-        if running:
-            self._await(child)
-        else:
-            self._settle(child, _code(child.pid))
 
     def _exited(self, fd: int, child: Child) -> None:
         asyncio.get_running_loop().remove_reader(fd)  # out of epoll before it is closed
         os.close(fd)
-        self._settle(child, _code(child.pid))
+        self._reaped(child)
 
-    def _settle(self, child: Child, code: int) -> None:
-        self._known.pop(child.pid, None)
-        if not child.ended.done():
-            child.ended.set_result(code)
+    def _reaped(self, child: Child) -> bool:
+        """Reap a child and pass on its exit code; False while it runs."""
+        try:
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            pid, code = child.pid, LOST_CODE
+        if pid:
+            self._known.pop(pid, None)
+            if not child.ended.done():
+                child.ended.set_result(code if code >= 0 else 128 - code)
+        return bool(pid)
 
     @contextlib.contextmanager
     def starting_own(self) -> Iterator[None]:
@@ -121,12 +118,3 @@ class Children:
                     os.kill(pid, signal.SIGKILL)
                     alive += 1
         return alive
-
-
-def _code(pid: int) -> int:
-    try:
-        _, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return LOST_CODE
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code

@@ -86,7 +86,7 @@ async def _serve(
         notifier.ready(f"serving {place.base}")
         await server.serve(sockets=[place.socket])
     finally:
-        notifier.stopping()
+        notifier.tell("STOPPING=1")
         followed.end()
         await links.stop()
     return 0
