@@ -58,7 +58,13 @@ class Keys:
         """Return an agent's key, None if it has none; read again each time. Raises KeyFileError."""
         if not isinstance(agent, ModelAgentSettings):
             return None
-        key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
+        key: str | None = None
+        if name := agent.api_key_env:
+            if value := self.env.get(name, "").strip():
+                key = _checked(value, f"the environment variable {name}")
+        elif path := self.path(agent):
+            folder = self.env.get(CREDENTIALS, "")
+            key = read_key(path, credential=bool(folder) and path.is_relative_to(folder))
         if key:
             hide([key])
         return key
@@ -72,13 +78,13 @@ class Keys:
         if not credential:
             return self._folder / expanded(named, self.env)
         folder = self.env.get(CREDENTIALS)
+        name = named[credential.end() :]
         if not folder:
-            name = named[credential.end() :]
             raise KeyFileError(
                 f"{named}: systemd sets ${CREDENTIALS} only for a unit that has a credential: "
                 f"start clew as its unit, with LoadCredential={name}:/path/of/the/key"
             )
-        return Path(folder) / named[credential.end() :]
+        return Path(folder) / name
 
     def login_files(self, agent: Agent) -> list[Path]:
         """Return the login files of a coding agent, which it gets copies of; raises KeyFileError."""
@@ -105,9 +111,8 @@ class Keys:
 
     def paths(self, settings: Settings) -> list[Path]:
         """List the key and login files of all agents and the folder of credentials, which no worker may see."""
-        found: list[Path | None] = (
-            [Path(self.env[CREDENTIALS])] if self.env.get(CREDENTIALS) else []
-        )
+        folder = self.env.get(CREDENTIALS)
+        found: list[Path | None] = [Path(folder)] if folder else []
         for agent in settings.agents.named.values():
             with contextlib.suppress(KeyFileError):
                 found += [self.path(agent), *self.login_files(agent)]
@@ -118,17 +123,6 @@ class Keys:
         for agent in settings.agents.named.values():
             with contextlib.suppress(KeyFileError):
                 self.of(agent)
-
-    def _from_env(self, name: str) -> str | None:
-        key = self.env.get(name, "").strip()
-        return _checked(key, f"the environment variable {name}") if key else None
-
-    def _from_file(self, agent: ModelAgentSettings) -> str | None:
-        path = self.path(agent)
-        if path is None:
-            return None
-        folder = self.env.get(CREDENTIALS)
-        return read_key(path, credential=bool(folder) and path.is_relative_to(folder or ""))
 
 
 def read_key(path: Path, *, credential: bool = False) -> str:
@@ -175,9 +169,8 @@ def _checked(key: str, source: str) -> str:
     if not key:
         raise KeyFileError(f"{source} is empty: put the key there, on one line")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise KeyFileError(
-            f"{source} must be one line of letters, digits and signs, without spaces"
-        )
+        what = "must be one line of letters, digits and signs, without spaces"
+        raise KeyFileError(f"{source} {what}")
     return key
 
 
