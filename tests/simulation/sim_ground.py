@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from types import SimpleNamespace
@@ -72,5 +73,5 @@ def in_place_of(world: World) -> dict[str, Any]:
             of_descriptor=lambda fd: identity(played.opened(fd)),
         ),
         "Path": lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)),
-        "occupy": lambda _: "",
+        "_lock": lambda *_: (fcntl.F_UNLCK, 0),
     }

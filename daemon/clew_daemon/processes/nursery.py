@@ -302,9 +302,11 @@ class Nursery:
         fds = [fd for fd in (channel, log_fd, peer) if fd is not None]
         async with self._starts:
             with self._children.starting_own():
-                return await self._spawn(spec, fds, group)
+                answer = await self._asked(spec, fds)
+                guard = self._children.watch(answer.guard_pid)
+        return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
-    async def _spawn(self, spec: CellSpec, fds: list[int], group: CellGroup | None) -> Cell:
+    async def _asked(self, spec: CellSpec, fds: list[int]) -> Spawned:
         zygote = await self._ready()
         try:
             answer = await zygote.ask(spec, fds)
@@ -312,13 +314,12 @@ class Nursery:
             raise SpawnError("spawn", f"the nursery has no cell: {error}") from None
         except OSError as error:
             raise SpawnError("resources", f"the nursery has no cell: {plain(error)}") from None
-        if isinstance(answer, SpawnFailed):
-            if answer.guard_pid:
-                ended = self._children.watch(answer.guard_pid).ended
-                await asyncio.wait([ended], timeout=KILL_WAIT_S)
-            raise SpawnError(answer.reason, answer.message)
-        guard = self._children.watch(answer.guard_pid)
-        return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
+        if isinstance(answer, Spawned):
+            return answer
+        if answer.guard_pid:
+            ended = self._children.watch(answer.guard_pid).ended
+            await asyncio.wait([ended], timeout=KILL_WAIT_S)
+        raise SpawnError(answer.reason, answer.message)
 
     async def _ready(self) -> Zygote:
         """Return a process that lives and has what cells need, a new one if necessary; raises SpawnError."""

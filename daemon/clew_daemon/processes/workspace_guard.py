@@ -32,24 +32,6 @@ _FIRST = 1 << 40  # the byte of pid 0, which no one else locks of a folder
 _PIDS = 1 << 23  # more than pid_max can be
 
 
-def occupy(fd: int) -> str:
-    """Mark a folder as in use while `fd` is open; returns who else uses it, "" if no one does.
-
-    A file system without locks has no marks, so no other user is found there.
-    """
-    me = os.getpid()
-    try:
-        _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_RDLCK, _FIRST + me, 1)
-        kind, start = _lock(fd, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, _FIRST, _PIDS)
-        if kind == fcntl.F_UNLCK:
-            return ""
-        _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, _FIRST + me, 1)
-    except OSError:
-        return ""
-    other = start - _FIRST
-    return "another goal of this daemon" if other == me else f"another clew (process {other})"
-
-
 def _lock(fd: int, what: int, kind: int, start: int, length: int) -> tuple[int, int]:
     """Set, remove or look for a lock; returns the kind and the start of the one that is in the way."""
     answer = fcntl.fcntl(fd, what, struct.pack(_LOCK, kind, os.SEEK_SET, start, length, 0))
@@ -189,8 +171,21 @@ class WorkspaceGuard:
         return missing(self._workspace, self.identity)
 
     def occupy(self) -> str:
-        """Mark it as in use until it is closed; returns who else uses it, "" if no one does."""
-        return occupy(self._fd)
+        """Mark it as in use until it is closed; returns who else uses it, "" if no one does.
+
+        A file system without locks has no marks, so no other user is found there.
+        """
+        fd, me = self._fd, os.getpid()
+        try:
+            _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_RDLCK, _FIRST + me, 1)
+            kind, start = _lock(fd, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, _FIRST, _PIDS)
+            if kind == fcntl.F_UNLCK:
+                return ""
+            _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, _FIRST + me, 1)
+        except OSError:
+            return ""
+        other = start - _FIRST
+        return "another goal of this daemon" if other == me else f"another clew (process {other})"
 
     def close(self) -> None:
         """Close the folder and remove the mark; legal at any time."""
