@@ -55,6 +55,9 @@ class SimOs:
         self._open[fd] = self.at(path)
         return fd
 
+    def getpid(self) -> int:
+        return 1
+
     def close(self, fd: int) -> None:
         del self._open[fd]
 
