@@ -183,7 +183,7 @@ class RemoteGoal:
         if not tasks:
             stuck = f"the subtask is blocked and nothing else is left in its {level}"
             raise WrongState(f"{stuck}: append an alternative to its task's subtasks first")
-        plan = [_planned(task, new) for task in tasks]
+        plan: Tasks = [_planned(task, new) for task in tasks]
         if level == "task" and state.task:
             subtasks = [subtask for task in plan for subtask in task["subtasks"]]
             plan = [{"description": state.task.description, "subtasks": subtasks}]

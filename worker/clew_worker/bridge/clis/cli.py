@@ -271,7 +271,7 @@ _KINDS: dict[FaultKind, re.Pattern[str]] = {
 def fault(message: str, now: float) -> Fault:
     """Return what a message reports, at the time `now` (seconds since the epoch)."""
     short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-    kinds = [kind for kind, says in _KINDS.items() if says.search(short)]
+    kinds: list[FaultKind] = [kind for kind, says in _KINDS.items() if says.search(short)]
     kind = kinds[0] if kinds else "temporary"
     return Fault(short, kind, reset_time(short, now) if kind == "limit" else None)
 
