@@ -276,8 +276,8 @@ class SimExecutor:
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
         self._changes.look(own=request.own)
+        self._folder.credit(self._goal, self._changes.own)  # also where it is reported later
         touched = self._changes.report() if request.report else Touched()
-        self._folder.credit(self._goal, dict(touched.own))
         return DigestDone(id=0, world=self._seen(), touched=touched)
 
     async def snapshot(self, request: SnapshotRequest) -> SnapshotDone:

@@ -32,7 +32,7 @@ class SimWatch:
     def __init__(self, folder: Files) -> None:
         self._folder = folder
         self._seen = dict(folder.contents)
-        self._own: dict[str, str] = {}
+        self.own: dict[str, str] = {}
         self._foreign: set[str] = set()
 
     def look(self, *, own: bool) -> None:
@@ -40,15 +40,15 @@ class SimWatch:
         now, before = self._folder.contents, self._seen
         names = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
         if own:
-            self._own |= {name: now.get(name, "") for name in names}
+            self.own |= {name: now.get(name, "") for name in names}
         else:
             self._foreign |= names
         self._seen = dict(now)
 
     def report(self) -> Touched:
         """Return what was seen, once."""
-        own, foreign = tuple(sorted(self._own.items())), tuple(sorted(self._foreign))
-        self._own, self._foreign = {}, set()
+        own, foreign = tuple(sorted(self.own.items())), tuple(sorted(self._foreign))
+        self.own, self._foreign = {}, set()
         return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
 
 

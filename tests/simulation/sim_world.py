@@ -312,8 +312,9 @@ class World:
         """Note whose change this is, as clew counts it."""
         for name in names:
             files.by.pop(name, None)
-        # what is as the goal made it looks as if no one else came
-        if not self.watch.counts_as_its_own(files):
+        if self.watch.counts_as_its_own(files):
+            files.made |= {name: files.contents.get(name, "") for name in names}
+        else:  # what is as the goal made it looks as if no one else came
             other = {name for name in names if files.contents.get(name) != files.made.get(name)}
             files.by |= dict.fromkeys(other, "")
 
