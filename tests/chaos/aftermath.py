@@ -12,10 +12,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import invariants as hold
-from harness import DEADLINE_S
+from harness import DEADLINE_S, Clew
 from sim_account import Goal
 from sim_world import Limits
 
@@ -28,9 +27,6 @@ from clew_shared.record.codec import decode
 from clew_shared.record.snapshot import dump
 from clew_shared.record.state import State
 from clew_shared.text.words import RESULTS
-
-if TYPE_CHECKING:
-    from harness import Clew
 
 MAX_ACTIONS = 1000
 ECHO = re.compile(r"(?:sleep [\d.]+; )?echo (\S+) >> (\S+)$")

@@ -11,17 +11,13 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aftermath
 import pointed
 import points
-from harness import DEADLINE_S, POLL_S
+from harness import DEADLINE_S, POLL_S, Clew
 
 from clew_daemon.reading.errors import CliError
-
-if TYPE_CHECKING:
-    from harness import Clew
 
 STARTER = Path(pointed.__file__)
 

@@ -16,10 +16,8 @@ import signal
 import struct
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 DAEMON = {
     # the ledger, on its own thread and on the loop's

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from queue import Empty
-from typing import TYPE_CHECKING
+from random import Random
 
 from power_vfs import Disk, Op, PowerDisk
 
 from clew_shared.ledger import Ledger, NewEvent, opening, schema
 from clew_shared.ledger.chain import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from random import Random
 
 GOALS = "abcd"
 WAL_PAGES_MAX = 12

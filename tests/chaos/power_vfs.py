@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 import apsw
-
-if TYPE_CHECKING:
-    from random import Random
 
 SECTOR = 512
 FATES = ("nothing", "everything", "in_order", "any_sector", "any_write")

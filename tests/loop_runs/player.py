@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
@@ -14,9 +15,6 @@ from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RUNS = Path(__file__).with_name("runs.jsonl")
 RESULTS = ("success", "failure", "error", "timeout")

@@ -5,8 +5,9 @@ They know the record and the simulated world, and none of the daemon's own bookk
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.core.core import IN_FLIGHT_MAX
 from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
@@ -14,16 +15,10 @@ from clew_shared.proof.label import ENDS
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
 from clew_shared.record.fold.tree import SET_ASIDE_KEPT
-from clew_shared.record.model import ACTIONS_KEPT, Result
+from clew_shared.record.model import ACTIONS_KEPT, Result, Subtask
 from clew_shared.record.scope import EVERYWHERE, FINDINGS_KEPT, STEPS_KEPT
-from clew_shared.record.state import INSIGHTS_KEPT
+from clew_shared.record.state import INSIGHTS_KEPT, State
 from clew_shared.wire import protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from clew_shared.record.model import Subtask
-    from clew_shared.record.state import State
 
 ALL_DONE = 0.9999  # the progress of a goal whose steps are all done, and which is not completed
 CHANGES_OF_STATUS = (ev.GoalStarted, ev.GoalWaiting, ev.GoalBlocked, ev.GoalRequeued, ev.GoalEnded)

@@ -19,8 +19,6 @@ from clew_shared.record.worlds import UNKNOWN
 if TYPE_CHECKING:
     from sim_world import Limits
 
-    from clew_shared.record.state import State
-
 
 REFUSALS_MAX = 2_500
 DEADLY = "deadly"

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +24,23 @@ from clew_shared.wire import protocol
 from clew_shared.wire.executor import (
     ActionDone,
     CheckDone,
+    CheckRequest,
     DigestDone,
+    DigestRequest,
     LookDone,
+    LookRequest,
+    RestoreDone,
+    RestoreRequest,
+    RunRequest,
     SnapshotDone,
+    SnapshotRequest,
     ViewDone,
+    ViewRequest,
     WorldDigest,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from sim_world import World
-
-    from clew_shared.wire.executor import (
-        CheckRequest,
-        DigestRequest,
-        LookRequest,
-        RestoreDone,
-        RestoreRequest,
-        RunRequest,
-        SnapshotRequest,
-        ViewRequest,
-    )
 
 KILLED = 137
 

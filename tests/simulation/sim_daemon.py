@@ -11,6 +11,7 @@ import contextlib
 import random
 import sys
 import time
+from collections.abc import Callable, Coroutine, Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,7 @@ from clew_daemon.publish import report
 from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
+from clew_daemon.session.launcher import CellSpecs
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
@@ -50,12 +52,8 @@ from clew_shared.config.faults import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-
     from sim_cells import Files
     from sim_loop import Loop
-
-    from clew_daemon.session.launcher import CellSpecs
 
 NOWHERE = Path("/nowhere")
 MATCHES = cache(profiles.matches)

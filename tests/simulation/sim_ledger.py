@@ -6,20 +6,17 @@ after that. A death in between loses what was not committed; a failed commit may
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger import EventRow, LedgerState, lock
+from clew_shared.ledger import EventRow, LedgerState, NewEvent, lock
 from clew_shared.ledger.errors import LedgerFailed
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterator, Sequence
-
     from sim_world import World
-
-    from clew_shared.ledger import NewEvent
 
 PATH = Path("simulated/ledger.db")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import invariants as hold
 from sim_daemon import SimDaemon, in_place_of_the_machine
@@ -20,9 +20,6 @@ from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold
-
-if TYPE_CHECKING:
-    from collections import Counter
 
 STEPS_MAX = 400_000
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 EPOCH_S = 1_790_000_000.0
 CLEANUP_STEPS_MAX = 100_000

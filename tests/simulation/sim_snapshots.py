@@ -5,23 +5,19 @@ A file's content is its own git object. The rules of who changed what, and of wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.undo import undo
 from clew_shared.record.touched import Touched
 from clew_shared.snapshots import plan
-from clew_shared.snapshots.entries import Entry
-from clew_shared.wire.executor import RestoreDone
+from clew_shared.snapshots.entries import Entry, Listing
+from clew_shared.wire.executor import RestoreDone, RestoreEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sim_cells import Files
     from sim_world import World
-
-    from clew_shared.snapshots.entries import Listing
-    from clew_shared.wire.executor import RestoreEntry
 
 FILE = 0o100644
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import invariants as hold
+from invariants import ViolationError
 from sim_account import Goal
 from sim_agent import FOREIGN
 
+from clew_daemon.record.goals import GoalStore
+from clew_shared.core.journal import RecordedEvent
+from clew_shared.ledger import EventRow
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.daemon_events import ModelUsed
@@ -17,15 +22,8 @@ from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from invariants import ViolationError
     from sim_cells import Child, Files
     from sim_world import World
-
-    from clew_daemon.record.goals import GoalStore
-    from clew_shared.core.journal import RecordedEvent
-    from clew_shared.ledger import EventRow
 
 SAID = {
     ev.Intervened: lambda event: event.message,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from sim_agent import CHARACTERS
 from sim_cells import Files
@@ -16,13 +17,9 @@ from sim_loop import Clock
 from sim_watch import Watch
 
 from clew_shared.config.settings import load
+from clew_shared.config.tables import Settings
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_shared.config.tables import Settings
 
 AGENTS = """
 [agents]

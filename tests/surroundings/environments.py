@@ -11,18 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import as_user
 import pytest
 from main_job import Ways
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 UID = 54_321
 """An ordinary user that nothing else on the machine is."""
