@@ -172,10 +172,11 @@ class Clew:
 
     def assert_alone(self) -> None:
         """All processes of the tree are gone; what just dies is given a moment."""
-        deadline = time.monotonic() + 10
-        while left := self._left():
-            assert time.monotonic() < deadline, f"left over: {[(pid, title(pid)) for pid in left]}"
-            time.sleep(POLL_S)
+
+        def left() -> str:
+            return f"left over: {[(pid, title(pid)) for pid in self._left()]}"
+
+        until(lambda: not self._left(), "the end of all processes", left, within_s=10)
 
     def _left(self) -> list[int]:
         left = []
@@ -249,11 +250,7 @@ class Clew:
 
     def until(self, condition, what: str = "the condition") -> Any:
         """Wait until a function gives something true; that."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"{what} did not come about:\n{self._tail()}"
-            time.sleep(POLL_S)
-        return found
+        return until(condition, what, self._tail)
 
     # -- asking
 
@@ -355,6 +352,15 @@ def runbook(*commands: str, title: str = "Take steps", **front: object) -> str:
         for n, one in enumerate(commands)
     )
     return f"---\n{keys}---\n# {title}\n\n## Steps\n{items}"
+
+
+def until(condition, what: str = "the condition", seen=lambda: "", within_s=DEADLINE_S) -> Any:
+    """Wait until a function gives something true; that."""
+    deadline = time.monotonic() + within_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come about:\n{seen()}"
+        time.sleep(POLL_S)
+    return found
 
 
 def toml(value: object) -> str:

@@ -3,11 +3,10 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from harness import children
+from harness import children, until
 
 from clew_daemon.processes import cgroups
 
@@ -60,10 +59,7 @@ def own():
     os.setxattr(group, "user.delegate", b"1")
     yield group
     cgroups.CellGroup(group).kill()
-    deadline = time.monotonic() + DEADLINE_S
-    while not cgroups.CellGroup(group).remove():
-        assert time.monotonic() < deadline, cgroups.CellGroup(group).members()
-        time.sleep(0.01)
+    until(cgroups.CellGroup(group).remove, "an empty group", cgroups.CellGroup(group).members)
 
 
 @pytest.fixture

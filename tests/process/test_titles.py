@@ -1,10 +1,9 @@
 """Who is who in `ps`: every process of clew says what it is, and which goal it works on."""
 
 import os
-import time
 
 import pytest
-from harness import DEADLINE_S, children, title
+from harness import children, title
 
 pytestmark = pytest.mark.cold
 
@@ -30,18 +29,11 @@ def titles(daemon):
     return {title(daemon): daemon} | {title(pid): pid for pid in below(daemon)}
 
 
-def begun(path):
-    deadline = time.monotonic() + DEADLINE_S
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_each_process_says_what_it_is_and_the_next_worker_its_epoch(clew, tmp_path):
     clew.start()
     workspace = tmp_path / "work"
     goal = clew.submit(GOAL.format(workspace=workspace))
-    begun(workspace / "begun")
+    clew.until((workspace / "begun").exists, "the action")
     clew.until(lambda: "sleep 600" in titles(clew.daemon.pid), "the command")
     found = titles(clew.daemon.pid)
     first = {"clew: daemon", "clew: nursery", "clew: guard"}
@@ -50,10 +42,8 @@ def test_each_process_says_what_it_is_and_the_next_worker_its_epoch(clew, tmp_pa
     (workspace / "begun").unlink()
     os.kill(found[f"clew: agent {goal} epoch 1"], 9)
     clew.wait("worker.ready", epoch=2)
-    deadline = time.monotonic() + DEADLINE_S
-    while f"clew: executor {goal} epoch 2" not in titles(clew.daemon.pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    second = f"clew: executor {goal} epoch 2"
+    clew.until(lambda: second in titles(clew.daemon.pid), "the next executor")
     now = set(titles(clew.daemon.pid))
     assert f"clew: agent {goal} epoch 2" in now
     assert not {one for one in now if one.endswith("epoch 1")}

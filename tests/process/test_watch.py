@@ -3,10 +3,9 @@
 import json
 import signal
 import threading
-import time
 
 import pytest
-from harness import DEADLINE_S
+from harness import DEADLINE_S, until
 from terminal import Terminal
 
 MANY = 25
@@ -50,11 +49,7 @@ class Watching:
 
     def until(self, text):
         """Wait until a line has that text in it; the line."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not (found := [line for line in self.lines if text in line]):
-            assert time.monotonic() < deadline, f"{text!r} was not said:\n{self.text}"
-            time.sleep(0.01)
-        return found[0]
+        return until(lambda: [e for e in self.lines if text in e], repr(text), lambda: self.text)[0]
 
     def end(self, signum=None):
         """Wait for its end, after a signal where one is given; the exit code."""

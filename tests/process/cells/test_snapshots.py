@@ -3,10 +3,10 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from harness import until
 from snapshots import GIT, MB
 
 from clew_shared.snapshots.store import StoreError
@@ -211,17 +211,10 @@ def test_a_git_that_is_killed_by_a_file_that_is_cut_is_no_hindrance(snapshots, h
     assert (home / "workspace" / "git.died").exists()
 
 
-def until_there(path):
-    deadline = time.monotonic() + DEADLINE_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        time.sleep(0.01)
-
-
 def test_git_ends_with_the_executor_that_is_killed(snapshots, home, gone, watch):
     one = snapshots(git=odd_git(home / "workspace", "exec sleep 1000"))
     one.ask()
-    until_there(home / "workspace" / "began")
+    until((home / "workspace" / "began").exists)
     below = watch(one.hands.cell.tree())
     assert len(below) >= 2
     os.kill(one.hands.cell.pid, signal.SIGKILL)
