@@ -152,7 +152,7 @@ def folds_more_than_there_is(monkeypatch):
     monkeypatch.setattr(transcript.Transcript, "folded", one_more, raising=False)
 
 
-@breaks("time_spent_is_time_that_passed", seed=9)
+@breaks("time_spent_is_time_that_passed")
 def times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
         return session.time.time() - self._epoch.core.state.worker_since
