@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from clew_shared.record.moment import iso
-from clew_shared.record.state import InFlight, State
+from clew_shared.record.state import State
 from clew_shared.text.words import action_text
 
 SHOWN_CHARS = 60
+
+
+class Doing(TypedDict):
+    """What a worker does, since when, on what, and what a command that runs has `said` last."""
+
+    doing: str
+    since: str
+    what: str
+    said: NotRequired[str]
 
 
 @dataclass(slots=True)
@@ -32,15 +41,19 @@ class Work:
         self.said = tail
 
 
-def now_view(state: State, work: Work | None) -> dict[str, Any] | None:
+def now_view(state: State, work: Work | None) -> Doing | None:
     """Return what the goal's worker does, since when, and on what; None if no worker is at work."""
     if work is None or not state.working:
         return None
     if work.check:
         return _view("checks", work.check_since, f"check {work.check}")
     if state.in_flight:
-        tool = _tool(next(reversed(state.in_flight.values())))
-        return tool | ({"said": work.said} if work.said else {})
+        flight = next(reversed(state.in_flight.values()))
+        what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
+        tool: Doing = {"doing": "tool", "since": flight.action.timestamp, "what": what}
+        if work.said:
+            tool["said"] = work.said
+        return tool
     if not work.greeted:
         return _view("starting", state.worker_since, f"worker, epoch {state.epoch}")
     if work.llm_since is not None:
@@ -68,10 +81,5 @@ def interrupted(count: int) -> str:
     return f"{actions} interrupted"
 
 
-def _tool(flight: InFlight) -> dict[str, Any]:
-    what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
-    return {"doing": "tool", "since": flight.action.timestamp, "what": what}
-
-
-def _view(doing: str, since: float, what: str) -> dict[str, Any]:
+def _view(doing: str, since: float, what: str) -> Doing:
     return {"doing": doing, "since": iso(since), "what": what}

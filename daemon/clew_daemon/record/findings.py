@@ -49,7 +49,7 @@ def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) ->
     }
 
 
-def _end(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
+def _end(ledger: Readable, goal: str, seq: int) -> dict[str, object] | None:
     """Return the number of the attempt that ended after event `seq`, null for the last one, and why it ended."""
     for row in ledger.read(goal, seq):
         match decode(row.body) if row.kind in _ENDS else None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
 
 import structlog
 
@@ -169,7 +168,7 @@ class SnapshotWriter:
     def __init__(self, ledger: Ledger, replayed: dict[str, int]) -> None:
         self._ledger = ledger
         self.since = replayed
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
         self._writing = asyncio.Lock()  # in order: an older one never replaces a newer one
 
     def count(self, state: State, events: int) -> None:
@@ -186,7 +185,7 @@ class SnapshotWriter:
 
     def store(self, goal: str, seq: int, version: int, body: bytes) -> None:
         """Write a snapshot of something else that is a fold of events."""
-        self._start(self._ledger.snapshot(goal, seq, version, body))
+        self._start(self._write(goal, seq, version, body, packed=True))
 
     async def drain(self) -> None:
         """Wait until everything begun so far is written, or has failed."""
@@ -195,17 +194,15 @@ class SnapshotWriter:
     def _snapshot(self, state: State, version: int) -> None:
         self._start(self._write(state.goal_id, state.seq, version, dump(state)))  # as it is now
 
-    async def _write(self, goal: str, seq: int, version: int, dumped: bytes) -> None:
-        async with self._writing:
-            body = await asyncio.to_thread(compressed, dumped)
-            await self._ledger.snapshot(goal, seq, version, body)
+    async def _write(
+        self, goal: str, seq: int, version: int, body: bytes, *, packed: bool = False
+    ) -> None:
+        with suppress(LedgerError):  # reported by `on_state`; a snapshot may be missing
+            async with self._writing:
+                body = body if packed else await asyncio.to_thread(compressed, body)
+                await self._ledger.snapshot(goal, seq, version, body)
 
-    def _start(self, writing: Coroutine[Any, Any, None]) -> None:
+    def _start(self, writing: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(writing)
         self._tasks.add(task)
-        task.add_done_callback(self._written)
-
-    def _written(self, task: asyncio.Future[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # a failed ledger is reported by `on_state`; a snapshot may be missing
+        task.add_done_callback(self._tasks.discard)

@@ -68,7 +68,7 @@ def hello_answer(
     )
 
 
-def thresholds(settings: Settings) -> dict[str, Any]:
+def thresholds(settings: Settings) -> dict[str, object]:
     """Return the limits that concern an agent; also sent when they change."""
     return {
         **settings.loops.model_dump(mode="json"),
@@ -77,7 +77,7 @@ def thresholds(settings: Settings) -> dict[str, Any]:
     }
 
 
-def subtask_view(state: State) -> dict[str, Any] | None:
+def subtask_view(state: State) -> dict[str, object] | None:
     """Return the current subtask, for `advance`."""
     subtask = state.subtask
     if subtask is None:
@@ -94,7 +94,7 @@ def subtask_view(state: State) -> dict[str, Any] | None:
     }
 
 
-def task_view(state: State) -> dict[str, Any] | None:
+def task_view(state: State) -> dict[str, object] | None:
     """Return the current task, for `advance`."""
     task = state.task
     return {"description": task.description, "status": str(task.status)} if task else None
@@ -109,7 +109,8 @@ def _hello_state(
         max_actions=settings.limits.max_actions,
         max_iterations=max_iterations(state, settings),
     )
-    own: dict[str, Any] = {
+    probes = {name: state.probe_seen(name) for name in state.last_probe_state}
+    own: dict[str, object] = {
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
         "given_up": state.set_aside[-GIVEN_UP_SENT:],
@@ -117,29 +118,22 @@ def _hello_state(
         "progress": state.goal.progress(),
         "iterations_granted": state.iterations_granted,
         "turns_left": asdict(left) if left else None,
-        "probes": {name: _probe_view(state, name) for name in state.last_probe_state},
+        "probes": {
+            name: {"passed": seen.passed, "after": seen.after, "current": state.still_holds(seen)}
+            for name, seen in probes.items()
+        },
         "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
         "there": state.there,
     }
-    return HelloState.model_validate(_with_steps(state) | own)
-
-
-def _probe_view(state: State, name: str) -> dict[str, Any]:
-    """Return what a probe has found, after which action, and whether the workspace is still as it was then."""
-    seen = state.probe_seen(name)
-    return {"passed": seen.passed, "after": seen.after, "current": state.still_holds(seen)}
-
-
-def _with_steps(state: State) -> dict[str, Any]:
-    """Return the state as published, with the runbook's steps at the current subtask."""
     view = state_view(state)
-    for shown, task in zip(view["goal"]["tasks"], state.goal.tasks, strict=True):
-        for entry, subtask in zip(shown["subtasks"], task.subtasks, strict=True):
-            entry["steps"] = subtask.steps if subtask is state.subtask else []
-    return view
+    for t, task in enumerate(view["goal"]["tasks"]):
+        for s, shown in enumerate(task["subtasks"]):  # with the runbook's steps at the current one
+            here = (t, s) == state.place and state.subtask
+            shown["steps"] = here.steps if here else []
+    return HelloState.model_validate(view | own)
 
 
 def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
@@ -156,12 +150,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
 
 def _finished(state: State) -> list[FinishedSubtask]:
     return [
-        FinishedSubtask(
-            description=s.description,
-            summary=s.summary,
-            status=str(s.status),
-            insights=tuple(s.insights),
-        )
+        FinishedSubtask.model_validate(s, from_attributes=True)
         for t in state.goal.tasks
         for s in t.subtasks
         if s.status in ("completed", "skipped", "failed")

@@ -6,8 +6,8 @@ calls that it is about. Every field is present, empty if the agent reported noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
 
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.record import events as ev
@@ -20,7 +20,42 @@ _RESULTS = {"blocked": "error", "interrupted": "error"}
 """The outcome of a result that is none itself: a refused or interrupted action has not succeeded."""
 
 
-class IterationFold(EventFold[dict[str, Any]]):
+class CallCost(TypedDict):
+    """What a call cost: tokens, and seconds."""
+
+    tokens: int
+    time: float
+
+
+class CallRecord(TypedDict):
+    """A call of a turn, as the agent told it; `relevance` is one of RELEVANCES, `outcome` one of OUTCOMES."""
+
+    tool: str
+    params: Mapping[str, object]
+    raw_output: str
+    outcome: str
+    execution_time: float
+    cost: CallCost
+    tool_selection_rationale: str
+    insights: str
+    learning: str
+    relevance: str
+    next_suggested_actions: str
+
+
+class IterationRecord(TypedDict):
+    """The record of a turn."""
+
+    iteration: int
+    timestamp: str
+    mode: Literal["deep", "fast"]
+    tool_calls: list[CallRecord]
+    synthesis: str
+    progress_assessment: str
+    user_feedback: str
+
+
+class IterationFold(EventFold[IterationRecord]):
     """Finds the record of each turn; what the next turn found in the turn's calls is added to it then.
 
     Not after a worker that died during a turn: that is about results that no record has.
@@ -29,9 +64,9 @@ class IterationFold(EventFold[dict[str, Any]]):
     def __init__(self) -> None:
         super().__init__()
         self._iteration = 0
-        self._calls: list[dict[str, Any]] = []
+        self._calls: list[CallRecord] = []
         """The calls of the last turn that made any: their results are the last that the model has seen."""
-        self._last: dict[str, Any] = {}
+        self._last: IterationRecord | None = None
         self._acted = self._lost = False
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
@@ -43,11 +78,11 @@ class IterationFold(EventFold[dict[str, Any]]):
         self._lost = self._acted
 
     @takes(ev.Reflected)
-    def _reflected(self, _seq: int, event: ev.Reflected) -> dict[str, Any]:
+    def _reflected(self, _seq: int, event: ev.Reflected) -> IterationRecord:
         record = _record(event, after=self._iteration)
         if not self._lost:
             _add_hindsight(self._calls, event.hindsight)
-        _move_hindsight(record, {} if self._lost else self._last, event.hindsight)
+        _move_hindsight(record, None if self._lost else self._last, event.hindsight)
         if not event.unfinished:
             self._iteration = record["iteration"]
         self._calls, self._last = record["tool_calls"] or self._calls, record
@@ -55,7 +90,7 @@ class IterationFold(EventFold[dict[str, Any]]):
         return record
 
 
-def _record(event: ev.Reflected, after: int) -> dict[str, Any]:
+def _record(event: ev.Reflected, after: int) -> IterationRecord:
     """Return the record of one turn; iterations that the agent does not count are counted as in the state."""
     given = event.record
     return {
@@ -71,7 +106,7 @@ def _record(event: ev.Reflected, after: int) -> dict[str, Any]:
     }
 
 
-def _call(given: dict[str, Any]) -> dict[str, Any]:
+def _call(given: Mapping[str, object]) -> CallRecord:
     outcome, output = _outcome_and_output(given)
     time_s = _number(given.get("execution_time"))
     cost = _dict(given.get("cost"))
@@ -93,17 +128,17 @@ def _call(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _outcome_and_output(given: dict[str, Any]) -> tuple[str, str]:
+def _outcome_and_output(given: Mapping[str, object]) -> tuple[str, str]:
     """Return outcome and output; `result` may be either, as in history.jsonl or as in a record."""
     result = given.get("result")
     named = _RESULTS.get(result, result) if isinstance(result, str) else None
     known = named in OUTCOMES
     outcome = given.get("outcome") or (named if known else "success")
     output = given.get("raw_output", given.get("output") if known else result)
-    return outcome if outcome in OUTCOMES else "error", as_text(output)
+    return next((one for one in OUTCOMES if one == outcome), "error"), as_text(output)
 
 
-def _add_hindsight(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str, str]]) -> None:
+def _add_hindsight(calls: Sequence[CallRecord], hindsight: Sequence[dict[str, str]]) -> None:
     """Add hindsight to a turn's calls, in place: a single part to the last call, several in order.
 
     The first hindsight stays: the next turn may end a subtask, and the one after it be about that.
@@ -119,26 +154,29 @@ def _add_hindsight(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str
 
 
 def _move_hindsight(
-    record: dict[str, Any], last: dict[str, Any], hindsight: Sequence[dict[str, str]]
+    record: IterationRecord, last: IterationRecord | None, hindsight: Sequence[dict[str, str]]
 ) -> None:
     """Move what hindsight says of a turn from the record that it came with to that of the turn before, in place."""
-    for key, part in (("synthesis", "synthesis"), ("progress_assessment", "assessment")):
-        said = [one[part] for one in hindsight if one.get(part)]
-        if said:
-            text = " ".join(said) if key == "synthesis" else said[-1]
-            last[key] = last.get(key) or text
-            record[key] = "" if record[key] == text else record[key]
+    synthesis = " ".join(one["synthesis"] for one in hindsight if one.get("synthesis"))
+    assessed = [one["assessment"] for one in hindsight if one.get("assessment")]
+    if synthesis and record["synthesis"] == synthesis:
+        record["synthesis"] = ""
+    if assessed and record["progress_assessment"] == assessed[-1]:
+        record["progress_assessment"] = ""
+    if last:
+        last["synthesis"] = last["synthesis"] or synthesis
+        last["progress_assessment"] = last["progress_assessment"] or "".join(assessed[-1:])
 
 
-def _relevance(value: Any) -> str:
-    return value if value in RELEVANCES else "medium"
+def _relevance(value: object) -> str:
+    return next((one for one in RELEVANCES if one == value), "medium")
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """Return a count or seconds; 0 for anything else, also for a negative or infinite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0

@@ -50,7 +50,7 @@ def actions(
     return lines, count > len(lines)
 
 
-def whole_action(ledger: ReadableEvents, goal: str, seq: int) -> dict[str, Any] | None:
+def whole_action(ledger: ReadableEvents, goal: str, seq: int) -> dict[str, object] | None:
     """Return all that is recorded of one action; None where no action of the goal has that number.
 
     `seq` is the action's number or that of the event that it ended with. The fields are those of `history.jsonl` but

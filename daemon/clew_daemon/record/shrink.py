@@ -32,8 +32,7 @@ FINISHED_KEPT = 100
 def fitted(answer: HelloAnswer) -> HelloAnswer:
     """Return the answer to `hello`, shortened step by step until it fits a line."""
     whole = answer.as_json()
-    steps = (_arguments, _old_actions, _transcript, _texts, _names)
-    short = _shortened(whole, steps)
+    short = _shortened(whole, (_arguments, _old_actions, _transcript, _texts, _names))
     return answer if short is whole else HelloAnswer.model_validate(short)
 
 
@@ -67,38 +66,41 @@ def _subtasks(answer: Json) -> Iterator[tuple[Json, bool]]:
             yield subtask, (t, s) == here
 
 
+def _cut(entry: Json, chars: int, *keys: str) -> None:
+    """Shorten the texts and arguments that an entry has by these keys, in place."""
+    for key in keys:
+        if value := entry.get(key):
+            is_text = isinstance(value, str)
+            entry[key] = without_middle(value, chars) if is_text else plain_args(value, chars)
+
+
 def _arguments(answer: Json) -> None:
     for subtask, _ in _subtasks(answer):
         for action in subtask["actions"]:
-            action["args"] = plain_args(action["args"], TEXT_CHARS)
+            _cut(action, TEXT_CHARS, "args")
 
 
 def _old_actions(answer: Json) -> None:
-    """Keep the actions of the current subtask only."""
     for subtask, is_current in _subtasks(answer):
         subtask["actions"] = subtask["actions"] if is_current else []
 
 
 def _transcript(answer: Json) -> None:
     for entry in answer["state"]["transcript"]:
-        for key in {"text", "output", "message"} & entry.keys():
-            entry[key] = without_middle(entry[key], TEXT_CHARS)
-        if "args" in entry:
-            entry["args"] = plain_args(entry["args"], TEXT_CHARS)
+        _cut(entry, TEXT_CHARS, "text", "output", "message", "args")
 
 
 def _texts(answer: Json) -> None:
-    answer["notes"] = without_middle(answer["notes"], NOTES_CHARS)
-    answer["spec"]["done_when"] = without_middle(answer["spec"]["done_when"], NOTES_CHARS)
+    _cut(answer, NOTES_CHARS, "notes")
+    _cut(answer["spec"], NOTES_CHARS, "done_when")
     answer["feedback"] = [without_middle(text, TEXT_CHARS * 5) for text in answer["feedback"]]
     answer["playbook"] = answer["playbook"][:FINISHED_KEPT]
     finished = answer["state"]["finished"] = answer["state"]["finished"][-FINISHED_KEPT:]
     for one in finished:
-        one["summary"] = without_middle(one["summary"], TEXT_CHARS)
+        _cut(one, TEXT_CHARS, "summary")
 
 
 def _names(answer: Json) -> None:
     for subtask, _ in _subtasks(answer):
-        subtask["description"] = without_middle(subtask["description"], NAME_CHARS)
-        if subtask["last_failure"]:
-            subtask["last_failure"] = without_middle(subtask["last_failure"], TEXT_CHARS)
+        _cut(subtask, NAME_CHARS, "description")
+        _cut(subtask, TEXT_CHARS, "last_failure")

@@ -225,25 +225,15 @@ def _write(fd: int, content: str) -> None:
 
 def _read(fd: int) -> Holder:
     line, end, _ = os.pread(fd, CONTENT_BYTES_MAX, 0).partition(b"\n")
-    try:
+    found: object = None
+    with suppress(ValueError, RecursionError):
         found = json.loads(line) if end else None
-    except (ValueError, RecursionError):
-        return Holder()
-    if not isinstance(found, dict):
-        return Holder()
-    texts = {
-        key: value
-        for key, value in found.items()
-        if isinstance(value, str) and value and "\0" not in value
-    }
-    numbers = {key: value for key, value in found.items() if type(value) is int and value > 0}
-    return Holder(
-        pid=numbers.get("pid"),
-        role=texts.get("role"),
-        socket=Path(texts["socket"]) if "socket" in texts else None,
-        host=texts.get("host"),
-        pid_namespace=numbers.get("pid_namespace"),
-    )
+    known = found if isinstance(found, dict) else {}
+    texts = {k: v for k, v in known.items() if isinstance(v, str) and v and "\0" not in v}
+    numbers = {k: v for k, v in known.items() if type(v) is int and v > 0}
+    socket = Path(texts["socket"]) if "socket" in texts else None
+    pid, pid_namespace = numbers.get("pid"), numbers.get("pid_namespace")
+    return Holder(pid, texts.get("role"), socket, texts.get("host"), pid_namespace)
 
 
 def _here() -> tuple[str, int | None]:
