@@ -24,9 +24,7 @@ from clew_shared.config.tables import LimitSettings, Rung, Settings
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record.state import State
 
-ActionLimit = tuple[float, str]
-"""Seconds, and the setting that says so, as a person can change it."""
-
+ActionLimit = tuple[float, str]  # seconds, and the setting that says so, as a person can change it
 MESSAGES_MIN = 1_000
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import attempt_limits, has_runbook, max_iterations, max_messages
@@ -22,8 +22,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot import outline
 from clew_shared.record.state import State
 
-TURN_S = 2.0
-"""The longest wait for the turn before, which may be reading from a disk that hangs."""
+TURN_S = 2.0  # the longest wait for the turn before, which may be reading from a disk that hangs
 
 
 class GoalStore(GoalEvents):
@@ -174,13 +173,9 @@ class OrderedTurns:
         self._last = mine
 
         async def turn() -> None:
-            if before is None:
-                return
-            try:
-                async with asyncio.timeout(self._turn_s):
-                    await before.wait()
-            except TimeoutError:
-                pass  # the one before continues after this one
+            if before is not None:
+                with suppress(TimeoutError):  # then the one before continues after this one
+                    await asyncio.wait_for(before.wait(), self._turn_s)
 
         try:
             yield turn

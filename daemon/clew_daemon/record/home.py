@@ -16,8 +16,8 @@ from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 
+# What the original of a copied home may continue with on its own.
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
-"""What the original of a copied home may continue with on its own."""
 
 
 def here(state: Path) -> HomeKnown:

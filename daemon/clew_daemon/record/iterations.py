@@ -64,8 +64,7 @@ class IterationFold(EventFold[IterationRecord]):
     def __init__(self) -> None:
         super().__init__()
         self._iteration = 0
-        self._calls: list[CallRecord] = []
-        """The calls of the last turn that made any: their results are the last that the model has seen."""
+        self._calls: list[CallRecord] = []  # of the last turn that made any
         self._last: IterationRecord | None = None
         self._acted = self._lost = False
 

@@ -24,14 +24,11 @@ _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a ledger lacks: `faults` for people, and the goals that only have a folder.
-
-    `is_copied`: the ledger comes from another home, where the rest may be.
-    """
+    """What a ledger lacks: `faults` for people, and the goals that only have a folder."""
 
     faults: tuple[str, ...]
     goals: tuple[str, ...]
-    is_copied: bool
+    is_copied: bool  # from another home, where the rest may be
 
     def error(self, ledger: Path) -> LedgerBehindError:
         """Return the error that refuses the ledger, with the ways to go on."""
@@ -135,11 +132,10 @@ def _named(goals: tuple[str, ...]) -> str:
 
 
 def _is_blank(ledger: Path) -> bool:
-    try:
-        if ledger.exists():
-            Reader.open(ledger).close()
-    except LedgerEmpty:
+    if not ledger.exists():
         return True
-    except LedgerError:  # not blank: opening it for writing reports what is wrong
-        return False
-    return not ledger.exists()
+    try:
+        Reader.open(ledger).close()
+    except LedgerError as error:  # opening it for writing reports what is wrong
+        return isinstance(error, LedgerEmpty)
+    return False

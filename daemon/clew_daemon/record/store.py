@@ -18,12 +18,10 @@ from clew_shared.record.state import State
 from clew_shared.record.visitor import EventFold, Found
 from clew_shared.views.publish import ActionView, HistoryFold, history_view
 
-SNAPSHOT_EVERY = 1_000
-"""Events of a goal between two snapshots: the most that a start has to replay of one that has not ended."""
-
-FOLLOWING_MAX = 500
-"""This many events of a goal after an action are searched for its end."""
-
+SNAPSHOT_EVERY = (
+    1_000  # events of a goal: the most that a start has to replay of one that has not ended
+)
+FOLLOWING_MAX = 500  # events of a goal after an action that are searched for its end
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
 

@@ -16,15 +16,11 @@ from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.words import action_text, key_line, why_refused
 
-SPANS_MAX = 20_000
-"""Actions that are remembered, the last ones."""
+SPANS_MAX = 20_000  # actions that are remembered, the last ones
 LANES_SHOWN = 12
-MARKS_MAX = 160
-"""Marks of one lane; where there are more actions, neighbours share a mark."""
+MARKS_MAX = 160  # of one lane; where there are more actions, neighbours share a mark
 REFUSALS_KEPT = 50
-SAID_KEPT = 200
-"""Actions of which it is remembered what they printed last, for their refusal."""
-
+SAID_KEPT = 200  # actions of which it is remembered what they printed last, for their refusal
 LABEL_CHARS = 160
 RUNNING = "running"
 _WORST_LAST = ("success", RUNNING, "failure", "timeout", "error", "interrupted", "blocked")

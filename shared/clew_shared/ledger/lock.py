@@ -123,20 +123,15 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
 
     Raises LockHeldError, LockError where the file system has no locks or something other than a file is there, OSError.
     """
-    host, pid_namespace = _here()
-    content = {
-        "pid": os.getpid(),
-        "pid_namespace": pid_namespace,
-        "host": host,
-        "role": role,
-        "socket": None if socket is None else str(socket.absolute()),
-    }
+    host, namespace = _here()
+    at = None if socket is None else str(socket.absolute())
+    who = {"pid": os.getpid(), "pid_namespace": namespace, "host": host, "role": role, "socket": at}
     for _ in range(ATTEMPTS_MAX):
         fd = _open(path)
         try:
             _take(fd, path)
             if _is_at(fd, path):
-                _write(fd, json.dumps(content))
+                _write(fd, json.dumps(who))
                 return Lock(fd, path)
         except BaseException:
             os.close(fd)

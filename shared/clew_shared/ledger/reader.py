@@ -165,19 +165,13 @@ class ReadSide:
     # -- stored states: sealed, and of one version of the state's form ------------------------------
 
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
-        """Return the seq and the state of the goal's snapshot, None if there is none of this version.
-
-        Raises LedgerCorrupt if it was changed.
-        """
+        """Return seq and state of the goal's snapshot, None without one of this version; raises LedgerCorrupt."""
         for seq, blob in self._rows(schema.SNAPSHOT, goal, version):
             return seq, self._unsealed(goal, seq, version, blob)
         return None
 
     def last_snapshots(self, version: int) -> dict[str, bytes]:
-        """Return the states of the goals that have a snapshot of this version as of their last event.
-
-        Raises LedgerCorrupt if one was changed.
-        """
+        """Return the states of goals with a snapshot of this version as of their last event; raises LedgerCorrupt."""
         rows = self._rows(schema.LAST_SNAPSHOTS, version)
         return {goal: self._unsealed(goal, seq, version, blob) for goal, seq, blob in rows}
 

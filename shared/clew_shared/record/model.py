@@ -11,11 +11,8 @@ from typing import Any, Literal
 
 from clew_shared.record.signature import signature
 
-ACTIONS_KEPT = 20
-"""Actions of a subtask that a state contains, the last ones; all of them are in the ledger."""
-
-Level = Literal["task", "goal", "person"]
-"""Who has to find another way after an escalation."""
+ACTIONS_KEPT = 20  # of a subtask, in its state: the last ones; all of them are in the ledger
+Level = Literal["task", "goal", "person"]  # who has to find another way after an escalation
 
 
 class GoalStatus(StrEnum):

@@ -9,13 +9,12 @@ from clew_shared.judge.memory import Memory
 
 _Value = TypeVar("_Value")
 
-ENTRIES_MAX = 4_000
-"""Entries of each table: far beyond what a goal does within the default `max_actions` (docs/loops.md, How far back)."""
-
+ENTRIES_MAX = (
+    4_000  # of each table: far beyond the default `max_actions` (docs/loops.md, How far back)
+)
 STEPS_KEPT = 16
 FINDINGS_KEPT = 300
-EVERYWHERE = "*"
-"""The world of a block that applies in every world."""
+EVERYWHERE = "*"  # the world of a block that applies in every world
 
 
 @dataclass(slots=True)

@@ -10,10 +10,7 @@ import json
 import posixpath
 from typing import Any
 
-LONG_STRING_CHARS = 200
-LONG_ARGS_CHARS = 8_000
-"""Longer arguments are replaced by their digest: a signature is part of states, blocks and messages."""
-
+LONG_STRING_CHARS, LONG_ARGS_CHARS = 200, 8_000  # longer ones are replaced by their digest
 PATH_KEYS = frozenset({"path", "file", "filename", "dir", "directory", "cwd", "folder"})
 PATH_ENDINGS = ("_path", "_file", "_dir")
 

@@ -11,8 +11,7 @@ from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.touched import Touched
 from clew_shared.text.plain import branch_name, commit_name
 
-LEFT_OUT_MAX = 100
-"""How many names an event lists that are not in a snapshot."""
+LEFT_OUT_MAX = 100  # names that an event lists, of those that are not in a snapshot
 
 TakenKind = Literal["file", "tool", "home", "git", "process"]
 SnapshotMoment = Literal["goal", "worker", "subtask", "end", "large", "undo", "undone"]

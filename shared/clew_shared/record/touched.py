@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from pydantic import BaseModel
 
-NAMES_MAX = 1_000
-NAMES_BYTES_MAX = 100_000
-"""How many names are listed, and how long they may be together."""
-
-PATHS_MAX = 100
-PATHS_CHARS_MAX = 10_000
-"""How many names are kept with an action, and how long they may be together."""
+NAMES_MAX, NAMES_BYTES_MAX = 1_000, 100_000
+"""How many names are listed, and how long they may be together; and those that are kept with an action."""
+PATHS_MAX, PATHS_CHARS_MAX = 100, 10_000
 
 
 class Touched(BaseModel, frozen=True, extra="ignore"):
@@ -36,14 +34,11 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
     @property
     def paths(self) -> tuple[str, ...]:
         """The first names that the goal changed, quoted."""
-        found: list[str] = []
-        room = PATHS_CHARS_MAX
-        for name, _ in self.own[:PATHS_MAX]:
-            room -= len(name)
-            if room < 0:
-                break
-            found.append(name)
-        return tuple(found)
+        names = [name for name, _ in self.own[:PATHS_MAX]]
+        lengths = accumulate(len(name) for name in names)
+        return tuple(
+            n for n, so_far in zip(names, lengths, strict=True) if so_far <= PATHS_CHARS_MAX
+        )
 
 
 UNMEASURED = Touched(own_total=-1, foreign_total=-1)

@@ -21,8 +21,8 @@ from clew_shared.record.state import (
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.shorten import both_ends
 
+# By how much an undo changes the number of those in force: no person has asked for that of an attempt.
 _COUNTS = {"undo": -1, "attempt": 0}
-"""By how much an undo changes the number of those in force: no person has asked for that of an attempt."""
 
 
 def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
