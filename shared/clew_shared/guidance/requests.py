@@ -114,8 +114,6 @@ class Guided(Plain):
         shown = (*self._hello.checks.values(), *map(failure_text, self._entries))
         return any(f" {_words(command)} " in f" {_words(one)} " for one in shown)
 
-    # ---- after a call that left the goal's checks failing
-
     def _next_step(self, last: Call) -> str:
         entries, failure = self._entries, self._known_failure()
         if not any(map(_may_have_changed, entries)):
@@ -145,8 +143,6 @@ class Guided(Plain):
             f"{_path(last)} lacks lines that it had before. Put them back, unless they had to go: "
         )
         return text + lost if lost else ""
-
-    # ---- facts of the conversation
 
     def _known_failure(self) -> str:
         """Return what the last checks found in a line, "" where that is not known."""

@@ -144,8 +144,6 @@ class LlmAgent:
         summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
         await self._work.end_subtask(success=False, summary=summary)
 
-    # ---- the model
-
     async def _ask(self) -> tuple[Completion, ModelAnswer]:
         """Ask until there is an answer, in a form that this server and this model support; else raise an LlmError."""
         while True:

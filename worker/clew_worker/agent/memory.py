@@ -104,8 +104,6 @@ class Memory:
             rung = min(last.rung, RUNGS - 1)
             self.form = CallForm(mode, rung, last.tightness, last.served, last.chars_per_token)
 
-    # ---- the prompt
-
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
         now = {
@@ -123,8 +121,6 @@ class Memory:
         window = layout.view.window.name.lower()
         self._shown = Prompt(sha=layout.sha, chars=layout.chars, window=window)
         return layout
-
-    # ---- what is known
 
     @property
     def state(self) -> HelloState:
@@ -147,8 +143,6 @@ class Memory:
         last = self.calls[-2:]
         same = len(last) == 2 and (last[0].name, last[0].args) == (last[1].name, last[1].args)
         return same and all(call.result != "success" for call in last)
-
-    # ---- what is added
 
     def begin_turn(self, hindsight: Sequence[Mapping[str, str]]) -> None:
         """Begin a turn with what the model found in the results of the last one."""

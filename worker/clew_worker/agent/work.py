@@ -99,8 +99,6 @@ class Work:
                 return await self._act(call, rationale)
         return False
 
-    # ---- actions
-
     async def _act(self, call: ToolRequest, rationale: str) -> bool:
         name = call.name[:_NAME_CHARS] or "?"
         try:
@@ -150,8 +148,6 @@ class Work:
             summary = "the last action was refused as a repetition"
             await self.try_finish(summary, asked=False)
 
-    # ---- the tree
-
     async def _plan(self, args: Mapping[str, Any]) -> None:
         replan = self.memory.state.replan_required
         tasks = read_plan(args, replan)
@@ -193,8 +189,6 @@ class Work:
         if not success:
             self.memory.note(f"This attempt is recorded as failed: {failure}")
         await self.refresh()
-
-    # ---- the goal
 
     async def _finish(self, args: Mapping[str, Any]) -> None:
         summary = plain_text(args.get("summary"))

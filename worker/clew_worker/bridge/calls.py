@@ -85,8 +85,6 @@ class ToolCalls:
         taken, self._news = self._news, []
         return taken
 
-    # -- one call at a time
-
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         """Carry out a call, or continue to wait for the one that runs."""
         async with self._arriving:
@@ -128,8 +126,6 @@ class ToolCalls:
             return tools.running_answer(self._seq)
         self._running = None
         return running.result()
-
-    # -- the calls
 
     async def _carry_out(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         try:

@@ -71,8 +71,6 @@ class Bridge:
                 await self._prepare()
                 await self._work()
 
-    # -- the start
-
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
         hello = self._goal.hello
@@ -100,8 +98,6 @@ class Bridge:
     def _attempt(self) -> tuple[int, ...]:
         state = self._goal.state
         return (state.current_task_idx, state.current_subtask_idx, self._goal.hello.attempt.n)
-
-    # -- turns
 
     async def _work(self) -> None:
         goal = self._goal
@@ -198,8 +194,6 @@ class Bridge:
                 return
             turn.cut_off = True
         await self._cell.stop()
-
-    # -- the record
 
     def _show(self, noted: Noted) -> None:
         if noted.intervention:

@@ -44,10 +44,8 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
 
 def token(tmp: Path) -> str:
     """Return the token that the relay has to send first, "" for a unix socket."""
-    try:
-        return (tmp / PORT).read_text().partition(" ")[2]
-    except FileNotFoundError:
-        return ""
+    place = tmp / PORT
+    return place.read_text().partition(" ")[2] if place.exists() else ""
 
 
 def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:

@@ -77,8 +77,6 @@ class CliStarter:
             with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
 
-    # -- the CLI
-
     def _start(self, order: StartCli) -> None:
         out, out_w = os.pipe2(os.O_CLOEXEC)
         err, err_w = os.pipe2(os.O_CLOEXEC)

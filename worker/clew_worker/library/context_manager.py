@@ -84,8 +84,6 @@ class ContextManager:
             raise RuntimeError("no goal is open: call load_or_init(goal) first")
         return self._open
 
-    # -- actions -----------------------------------------------------------------------------------
-
     def record_action(
         self,
         name: str,
@@ -134,8 +132,6 @@ class ContextManager:
             raise TypeError(f"probes must be names with true or false, not {probes!r:.80}")
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
 
-    # -- the tree ----------------------------------------------------------------------------------
-
     def mark_subtask_complete(self, success: bool = True, reason: str = "") -> str | None:
         """End the current subtask, or count a failed attempt at it: it stays in progress until it is blocked.
 
@@ -170,8 +166,6 @@ class ContextManager:
         """The failing checks, because of which the goal is not finished, with their outputs."""
         return dict(self._goal.failing)
 
-    # -- texts -------------------------------------------------------------------------------------
-
     def get_compact_context(self, max_chars: int = 2000) -> str:
         """Return the state of the work in at most `max_chars` characters, for an LLM's prompt."""
         goal = self._goal
@@ -192,8 +186,6 @@ class ContextManager:
         if not lines:
             return "No loops detected."
         return "\n".join([f"Loops detected: {len(goal.loops_found)}", *lines])
-
-    # -- the end -----------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Save changes made in place, now."""
@@ -220,9 +212,7 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
     if args is not None and not isinstance(args, Mapping):
         wanted = "must be names with values, such as {'cmd': 'ls'}"
         raise TypeError(f"args of {name} {wanted}, not {args!r:.80}")
-    plain = _plain(args or {})
-    assert isinstance(plain, dict)  # noqa: S101 - a mapping in is a mapping out
-    return plain
+    return {str(key): _plain(value) for key, value in (args or {}).items()}
 
 
 def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> ActionReport:

@@ -175,8 +175,6 @@ class DualTrackContext:
         lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
         return "\n".join(filter(None, lines))
 
-    # -- what fits -----------------------------------------------------------------------------------
-
     def _fitted(self, pieces: list[Piece], window: Window, room: int) -> list[Piece]:
         """Return what fits: of a stricter window, then without the oldest; the newest result is rather shortened."""
         kept = self._windowed(pieces, window)

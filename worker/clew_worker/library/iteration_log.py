@@ -123,14 +123,10 @@ class Intervention(str):
 class IterationLog:
     """The records of one goal, oldest first; `stuck_limit` turns in a row by their own word are too many."""
 
-    def __init__(
-        self, stuck_limit: int = 3, *, chars_per_token: float = JSON_CHARS_PER_TOKEN
-    ) -> None:
+    def __init__(self, stuck_limit: int = 3) -> None:
         if stuck_limit < 1:
             raise ValueError(f"stuck_limit is {stuck_limit}; it must be at least 1")
         self.stuck_limit = stuck_limit
-        self.chars_per_token = chars_per_token
-        """For `reasoning_context`; that of a `DualTrackContext` is measured for the model in use."""
         self.records: list[IterationRecord] = []
         self._stuck: list[IterationRecord] = []
 
@@ -157,7 +153,7 @@ class IterationLog:
         """Return a line per call, "did X → found Y", by relevance, then time; `max_tokens` cuts the least relevant."""
         ordered = sorted(self.records, key=lambda record: record.timestamp)
         lines = [(c.relevance, c.line()) for record in ordered for c in record.tool_calls]
-        room = None if max_tokens is None else int(max_tokens * self.chars_per_token)
+        room = None if max_tokens is None else int(max_tokens * JSON_CHARS_PER_TOKEN)
         return relevant_lines(lines, room)
 
     def cost(self) -> dict[str, float]:

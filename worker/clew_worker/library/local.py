@@ -89,8 +89,6 @@ class LocalGoal:
     def loops_found(self) -> list[View]:
         return self._published.loops
 
-    # -- calls -------------------------------------------------------------------------------------
-
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         with self._turn() as at:
             local_tree.make_ready(self._core, self._text, at)
@@ -167,8 +165,6 @@ class LocalGoal:
                     self._core.interrupt("closed", at, counts=False)
                     exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
                     self._core.emit(exited)
-
-    # -- the record --------------------------------------------------------------------------------
 
     @contextmanager
     def _turn(self) -> Iterator[float]:

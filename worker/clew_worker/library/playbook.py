@@ -92,10 +92,9 @@ class Playbook(LearnedPlaybook):
         }
 
     def as_context(self, max_strategies: int = 50) -> str:
-        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there are none.
+        """Return the text to append to a prompt, with the `max_strategies` most helpful; "" if there are none.
 
-        It begins with a line break, so that it can be appended to a system prompt.
-        Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
+        All stay in the order in which they were added, so that a prompt changes as little as possible.
         """
         ranked = sorted(self._bullets.values(), key=_worth, reverse=True)
         chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}

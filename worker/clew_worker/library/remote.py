@@ -95,8 +95,6 @@ class RemoteGoal:
         self._look()
         return self._state
 
-    # -- calls -------------------------------------------------------------------------------------
-
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         return answer_of(self._call(Recorded, "record", tool=tool, args=args, **_outcome(report)))
 
@@ -149,8 +147,6 @@ class RemoteGoal:
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the process and ends with it."""
-
-    # -- requests ----------------------------------------------------------------------------------
 
     def _call(self, answer: type[A], method: str, **params: object) -> A:
         self.settle()
