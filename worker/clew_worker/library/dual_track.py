@@ -130,7 +130,8 @@ class DualTrackContext:
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
         lines = [self._stuck_text(stuck_type)] if stuck_type else []
-        lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
+        left = max(0, self.max_iterations - iteration)
+        lines.append(urgency_marker(self.windows.at(iteration), left))
         return "\n".join(filter(None, lines))
 
     def build_optimized_messages(
@@ -172,7 +173,7 @@ class DualTrackContext:
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
             lines.append(progress_marker(iteration, self.max_iterations, used, pages))
-        lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
+        lines.append(self.inject_urgency(iteration))
         return "\n".join(filter(None, lines))
 
     def _fitted(self, pieces: list[Piece], window: Window, room: int) -> list[Piece]:
@@ -207,16 +208,12 @@ class DualTrackContext:
         calls = [piece.without_thought() for piece in work]
         pairs = [piece for piece in calls if piece.kind == "pair"]
         if window is Window.EMERGENCY:
-            left = (
-                self.windows.emergency_results
-            )  # so many results in all, but always the newest pair
-            newest = [*reversed(pairs)]
-            pairs = []
+            # so many results in all, but always the newest pair
+            left, newest, pairs = self.windows.emergency_results, pairs[::-1], []
             for pair in newest:
-                left -= len(pair.results)
-                if pairs and left < 0:
-                    left += len(pair.results)
+                if pairs and len(pair.results) > left:
                     break
+                left -= len(pair.results)
                 pairs.append(pair)
             facts = facts[-left:] if left > 0 else []
         has_latest = any(piece.at == "latest" for piece in pieces)
@@ -250,9 +247,6 @@ class DualTrackContext:
 
     def _size(self, messages: Iterable[Message]) -> int:
         return sum(map(self.windows.tokens, messages))
-
-    def _iterations_left(self, iteration: int) -> int:
-        return max(0, self.max_iterations - iteration)
 
     def _stuck_text(self, stuck_type: str) -> str:
         if stuck_type == "theme_loop":
