@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from clew_daemon.host.folders import write_whole
 from clew_daemon.reading import queries
+from clew_daemon.reading.errors import CliError
 from clew_shared.ledger import Cursor, EventRow, Reader
 
 log = structlog.get_logger()
@@ -29,11 +30,7 @@ SAVE_S = 5.0
 """How far, at most, a cursor in the file is behind while nothing is to be delivered."""
 
 
-class BookError(Exception):
-    """The file cannot be used; the message says why, and what to do."""
-
-
-class UnknownEventError(Exception):
+class UnknownEventError(CliError):
     """An event of a later clew; it is not passed over, and waits for the herald of that version."""
 
 
@@ -66,7 +63,7 @@ class Book:
     """The file and its contents, changed by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file if there is one; raises BookError."""
+        """Read the file if there is one; raises CliError."""
         self._path = path
         self._lock = threading.Lock()
         self._trouble = ""
@@ -78,7 +75,7 @@ class Book:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not a file of this clew herald"
             hint = "move it away: the herald then counts from the ledger again"
-            raise BookError(f"{path} cannot be used: {why}; {hint}") from None
+            raise CliError(f"{path} cannot be used: {why}; {hint}") from None
 
     @contextmanager
     def changing(self, *, at_once: bool = True) -> Iterator[Contents]:

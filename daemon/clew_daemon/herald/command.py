@@ -22,7 +22,6 @@ def herald(instance: Instance, test: bool) -> None:
     Exit code 78: the config cannot be used.
     """
     from clew_daemon.herald.herald import serve, try_channels
-    from clew_daemon.herald.senders import ChannelError
     from clew_daemon.host.own_process import collect_as_usual, let_others_first
     from clew_shared.config.faults import SettingsError
 
@@ -32,10 +31,7 @@ def herald(instance: Instance, test: bool) -> None:
         settings = instance.loaded.settings
     except (SettingsError, CliError) as error:
         raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
-    try:
-        (try_channels if test else serve)(instance, settings)
-    except ChannelError as error:
-        raise CliError(str(error), ExitCode.CONFIGURATION) from None
+    (try_channels if test else serve)(instance, settings)
 
 
 @click.command()

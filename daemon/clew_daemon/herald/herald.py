@@ -12,9 +12,9 @@ import click
 import structlog
 from prometheus_client import generate_latest
 
-from clew_daemon.herald.book import Book, BookError, UnknownEventError, opened
+from clew_daemon.herald.book import Book, opened
 from clew_daemon.herald.channels import Channel, Messages, Traces
-from clew_daemon.herald.metrics import Counting, Metrics, MetricsServer, PortTakenError
+from clew_daemon.herald.metrics import Counting, Metrics, MetricsServer
 from clew_daemon.herald.senders import ChannelError, UndeliveredError, senders
 from clew_daemon.herald.situation import Notice, Situation
 from clew_daemon.host.own_process import pip
@@ -126,7 +126,7 @@ def metrics_now(instance: Instance) -> str:
     try:
         found = Herald(instance, Book(instance.places.state / BOOK))
         found.look()
-    except (BookError, LedgerError, UnknownEventError) as error:
+    except LedgerError as error:
         raise CliError(str(error)) from None
     return generate_latest(found.metrics.registry()).decode()
 
@@ -161,12 +161,13 @@ def serve(instance: Instance, settings: Settings) -> None:
     with ExitStack() as held:
         try:
             held.enter_context(acquire(state / LOCK, role=HERALD))
-            found = Herald(instance, Book(state / BOOK))
-            channels, registry = found.channels(instance, settings.notify), found.metrics.registry()
-            server = MetricsServer(host.strip("[]"), int(port), registry, found.unready)
-            held.callback(server.close)
-            log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
-            found.run(channels, stop)
-        # after an event of a later clew a service manager starts the version that is installed now
-        except (LockError, BookError, PortTakenError, UnknownEventError) as error:
+        except LockError as error:
             raise CliError(str(error)) from None
+        found = Herald(instance, Book(state / BOOK))
+        channels, registry = found.channels(instance, settings.notify), found.metrics.registry()
+        server = MetricsServer(host.strip("[]"), int(port), registry, found.unready)
+        held.callback(server.close)
+        log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
+        found.run(
+            channels, stop
+        )  # after its error a service manager starts the version that is installed now

@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 from clew_daemon import VERSION
 from clew_daemon.herald.book import Book, batches, continues
 from clew_daemon.herald.situation import DaemonHealth, Situation
+from clew_daemon.reading.errors import CliError
 from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
@@ -171,12 +172,8 @@ REQUEST_S = 5.0
 """How long a client may take for its request, and to read the answer."""
 
 
-class PortTakenError(Exception):
-    """Another process listens there."""
-
-
 class MetricsServer:
-    """Serves in threads; `unready` returns why the ledger does not answer, "" if it does."""
+    """Serves in threads; `unready` returns why the ledger does not answer, "" if it does. Raises CliError."""
 
     def __init__(
         self, host: str, port: int, registry: CollectorRegistry, unready: Callable[[], str]
@@ -187,7 +184,7 @@ class MetricsServer:
         try:
             self._server = make_server(host, port, self._app, kind, _Handler)
         except OSError as error:
-            raise PortTakenError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            raise CliError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         self.port = int(self._server.server_port)
         shown = f"[{host}]" if ":" in host else host
         self._hosts = {f"{name}:{self.port}" for name in (shown, "localhost")}

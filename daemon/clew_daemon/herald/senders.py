@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.herald.situation import Notice
+from clew_daemon.reading.errors import CliError
 from clew_shared.config.tables import NotifySettings
+from clew_shared.exit_codes import ExitCode
 from clew_shared.text.hidden import HIDDEN
 
 if TYPE_CHECKING:
@@ -28,8 +30,11 @@ DESKTOP = "desktop"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,19})://", re.IGNORECASE)
 
 
-class ChannelError(Exception):
+class ChannelError(CliError):
     """A channel cannot be used as it is configured; the message shows no secret."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.CONFIGURATION)
 
 
 class UndeliveredError(Exception):
@@ -56,9 +61,8 @@ def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> lis
         addresses = _addresses(path)
         HIDDEN.hide(addresses.values())
         for label, target in _targets(path, addresses).items():
-            key = hashlib.sha256(addresses[label].encode()).hexdigest()[
-                :16
-            ]  # others may be added before it
+            # others may be added before it
+            key = hashlib.sha256(addresses[label].encode()).hexdigest()[:16]
             found.append(Sender(key, label, partial(_send_by_apprise, target)))
     if notify.desktop and _desktop_there(env):
         found.append(Sender(DESKTOP, DESKTOP, _send_to_desktop))
