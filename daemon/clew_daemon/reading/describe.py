@@ -251,10 +251,7 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Entry | None]] = {
     ev.ActionFinished: _action_finished,
     ev.ActionBlocked: _action_blocked,
     ev.ActionInterrupted: lambda e, _s, b: _say(
-        f"#{e.of} interrupted: {short(ending(e.reason))}",
-        "yellow",
-        action=b.action,
-        of=e.of,
+        f"#{e.of} interrupted: {short(ending(e.reason))}", "yellow", action=b.action, of=e.of
     ),
     ev.LoopDetected: _loop,
     ev.Intervened: lambda e, _s, _b: _say(

@@ -69,16 +69,15 @@ class ContextDir:
             fd = os.open(HISTORY, flags, dir_fd=folder)
         except OSError:
             return False
-        try:
+        with os.fdopen(fd, "wb") as file:
             found = os.fstat(fd)
-            ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-            if not ours or found.st_size != self._history_bytes:
+            is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if not is_ours or found.st_size != self._history_bytes:
                 return False
-            data = b"".join(map(json_line, lines))
-            write_all(fd, data)
-            self._history_bytes += len(data)
-        finally:
-            os.close(fd)
+            added = file.write(
+                b"".join(map(json_line, lines))
+            )  # at once: a reader sees whole lines
+        self._history_bytes += added
         return True
 
 
@@ -133,13 +132,6 @@ def replace_file(folder: int, name: str, parts: Iterable[bytes]) -> int:
         remove_tree(name, folder)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     return size
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of the data, in as many pieces as it takes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def json_line(value: object) -> bytes:
