@@ -3,8 +3,6 @@
 `main` is the entry point of `clew` and `python -m clew_daemon`. Decisions about goals are the daemon's.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

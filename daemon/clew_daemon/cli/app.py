@@ -1,7 +1,5 @@
 """The list of commands with a line about each, each imported when it is called, and the options of `clew` itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import suppress

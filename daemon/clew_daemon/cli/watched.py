@@ -4,8 +4,6 @@ The past is read from the ledger; what comes after it arrives on the daemon's st
 runs. A daemon that has ended is waited for, with a note.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The app of `clew top`: its screens, the keys that they share, and when they are drawn again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

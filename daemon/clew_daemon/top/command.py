@@ -1,7 +1,5 @@
 """`clew top`: checks that there is a terminal, then starts the app."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """What is asked before a change: to confirm it, to write a message, to choose a refused action."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 

@@ -1,7 +1,5 @@
 """The further views of a goal: the prompts of its agent turn by turn, and the files that it has changed."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The list of goals, what needs a person first; one goal, as `clew status GOAL` shows it; and one action in full."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The log, as `clew logs -f` shows it, with a filter."""
 
-from __future__ import annotations
-
 import shlex
 from collections import deque
 from collections.abc import Iterable

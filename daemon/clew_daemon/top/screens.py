@@ -1,7 +1,5 @@
 """What all screens share: they read in a thread when something has changed, and say where they are."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import time

@@ -1,7 +1,5 @@
 """Text and tables that are shown again and again: what is selected stays, and what has not changed is not drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 

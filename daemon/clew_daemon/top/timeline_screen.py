@@ -1,7 +1,5 @@
 """The timeline of a goal in characters: a lane for each worker, with its actions, refusals and end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from clew_daemon.reading.goal_list import GoalView

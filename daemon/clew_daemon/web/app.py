@@ -1,7 +1,5 @@
 """The routes of `clew web`: pages, the full output of an action, live changes, and changes that a person asks for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import deque

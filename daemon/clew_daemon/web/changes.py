@@ -1,7 +1,5 @@
 """The changes that a page asks for: each is a request to the daemon, the same that a command sends."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest

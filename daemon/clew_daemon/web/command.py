@@ -1,7 +1,5 @@
 """`clew web`: the pages in the browser. Its packages are imported here alone, and only when it is called."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The server's side of a connection: uvicorn's, with bounds on how many there are and how long a head may take."""
 
-from __future__ import annotations
-
 import asyncio
 
 from uvicorn.config import Config

@@ -5,8 +5,6 @@ session's cookie belongs to that path alone, so a browser does not send it to se
 one of which may be a worker's (cookies know no ports).
 """
 
-from __future__ import annotations
-
 import asyncio
 import html
 import secrets

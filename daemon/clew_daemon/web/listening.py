@@ -4,8 +4,6 @@ The latter is in the run folder, which its user alone can reach, and refuses wor
 opens a session, and a session may change everything.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

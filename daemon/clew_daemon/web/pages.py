@@ -3,8 +3,6 @@
 What they show is what the commands show: the same views, in the same words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from itertools import islice

@@ -4,8 +4,6 @@ Every value that a template prints is cleaned and escaped here, so that no templ
 is never markup, and neither terminal escapes nor right-to-left marks change how a line looks.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import datetime

@@ -4,8 +4,6 @@ A page of any site can make the browser send requests to a loopback address, and
 connect to it. So a request must name this server, come from its own pages, and carry a session.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie

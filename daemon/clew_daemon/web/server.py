@@ -1,7 +1,5 @@
 """One life of `clew web`: its socket, the guard before its pages, the links, and the end by a signal."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

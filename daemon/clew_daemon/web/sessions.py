@@ -3,8 +3,6 @@
 Only digests are stored: how long it takes to find one says nothing of a secret.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """`clew config` and `clew reload`: the config in effect, errors in a config file, and what a reload changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

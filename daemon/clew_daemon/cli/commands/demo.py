@@ -1,7 +1,5 @@
 """`clew demo`: sample goals in a temporary home, with a real daemon and real workers; `--chaos` kills these."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -183,9 +181,8 @@ def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path)
 def furnish(home: Path, python: str) -> None:
     """Write the config of the demo, and the files that the looping goal begins with, into its home."""
     command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
-    (home / "config.toml").write_text(
-        _filled("config.toml.in", command=_quoted(command)), encoding="utf-8"
-    )
+    config = _filled("config.toml.in", command=_quoted(command))
+    (home / "config.toml").write_text(config, encoding="utf-8")
     (home / "shop").mkdir()
     for file in (FILES / "shop").iterdir():
         text = _filled(f"shop/{file.name}", python=shlex.quote(python))

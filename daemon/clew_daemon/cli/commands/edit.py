@@ -1,7 +1,5 @@
 """`clew edit`: a person changes a goal's text, checks and limits; the daemon checks and records the new goal file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,22 +1,13 @@
 """`clew history` and `clew show`: a goal's actions, or its iteration records, as the ledger has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.reading import output
-from clew_daemon.reading.actions import (
-    Action,
-    action_lines,
-    last_actions,
-    place,
-    took,
-    whole_action,
-)
+from clew_daemon.reading import actions, output
+from clew_daemon.reading.actions import Action
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
@@ -44,7 +35,7 @@ def history(
     if iterations:
         found, more = _iterations(instance, goal, limit, before)
     else:
-        found, more = last_actions(instance, goal, limit, before, outputs=as_json)
+        found, more = actions.last_actions(instance, goal, limit, before, outputs=as_json)
     what = "iterations" if iterations else "actions"
     value = {"goal": goal, what: found, "more": more}
     output.show(value, _lines(instance, goal, what, found, more=more), as_json=as_json)
@@ -120,11 +111,11 @@ def _action_row(action: Action, *, attempt: bool) -> Line:
     return [
         (f"#{action['seq']}", "dim"),
         (clean(local(action["timestamp"])), "dim"),
-        (place(action), ""),
+        (actions.place(action), ""),
         (f"epoch {action['epoch']}", "dim"),
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
         (f"{clean(action['result'])}{run}", RESULT_STYLE.get(action["result"], "")),
-        (took(action) or "-", "dim"),
+        (actions.took(action) or "-", "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
 
@@ -136,5 +127,6 @@ def _action_row(action: Action, *, attempt: bool) -> Line:
 @click.pass_obj
 def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
-    action = whole_action(instance, goal, seq)
-    output.show({"goal": goal, "action": action}, action_lines(goal, action), as_json=as_json)
+    action = actions.whole_action(instance, goal, seq)
+    lines = actions.action_lines(goal, action)
+    output.show({"goal": goal, "action": action}, lines, as_json=as_json)

@@ -1,7 +1,5 @@
 """`clew logs`: the last lines of the daemon's log file, and new lines as they are written."""
 
-from __future__ import annotations
-
 import json
 import select
 import sys

@@ -1,7 +1,5 @@
 """`clew loops`: when an agent was told that it repeats itself, or refused an action, why, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

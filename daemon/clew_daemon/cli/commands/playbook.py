@@ -1,7 +1,5 @@
 """`clew playbook` and its commands: reading goes to the ledger, with or without a daemon, changes to the daemon."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping

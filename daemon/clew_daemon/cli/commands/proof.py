@@ -1,7 +1,5 @@
 """`clew proof`: what a goal's label says and does not say, and the word of a person who accepts it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

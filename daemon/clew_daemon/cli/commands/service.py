@@ -1,7 +1,5 @@
 """The daemon: `run` in the foreground; under systemd `start`, `stop`, `restart`, and `service` with its commands."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator, Sequence

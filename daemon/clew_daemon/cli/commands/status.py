@@ -3,8 +3,6 @@
 It asks the daemon; where none answers it shows the last state on record, and says so at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

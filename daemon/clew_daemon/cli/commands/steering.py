@@ -3,8 +3,6 @@
 The daemon finds the goals that are meant, decides and records; see `clew_daemon.control`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import click

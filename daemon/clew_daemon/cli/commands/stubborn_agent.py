@@ -5,8 +5,6 @@ example. After the first refusal it tries the same command once more, is refused
 restarted in between, and only then corrects the fault.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -43,9 +41,7 @@ def main() -> None:
     """Claim to be done, loop until the command is refused, try it again, and then correct the file."""
     daemon = DaemonConnection(int(os.environ["CLEW_FD"]))
     daemon.call("hello", protocol=1, agent="stubborn/1")
-    daemon.call(
-        "finish", success=True, summary="It should work."
-    )  # the check says that it does not
+    daemon.call("finish", success=True, summary="It works.")  # the check says that it does not
     for _ in range(ATTEMPTS_MAX):
         if daemon.call("act", tool="run_cmd", args=FAILING)["verdict"] == "blocked":
             break

@@ -4,8 +4,6 @@ The ledger checks sequence, hashes and outputs. This module checks that the even
 each snapshot equals the state that its events fold into.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict

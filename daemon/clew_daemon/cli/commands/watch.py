@@ -96,18 +96,16 @@ def watch(
         _print_goodbye(instance, unfinished)
         code = ExitCode.INTERRUPTED if goals and unfinished else 0
         raise click.exceptions.Exit(code) from None
-    _print_end(instance, watched.named, whole=bool(attach and was_at_rest), with_reports=stays)
+    _print_end(instance, watched.named, whole=bool(attach and was_at_rest), reports=stays)
     return all(state.goal.status == "completed" for state in watched.named)
 
 
-def _print_end(
-    instance: Instance, states: Sequence[State], *, whole: bool, with_reports: bool
-) -> None:
+def _print_end(instance: Instance, states: Sequence[State], *, whole: bool, reports: bool) -> None:
     """Print how the goals ended; `whole`: nothing was told of them before."""
     from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 
     for detail in [goal_detail(state, time.time()) for state in states]:
-        report = instance.report_of(detail["id"]) if with_reports else ""
+        report = instance.report_of(detail["id"]) if reports else ""
         if on_terminal() or whole:
             print_lines(goal_lines(detail, report=report))
             continue

@@ -3,8 +3,6 @@
 Each check is a function that yields findings, and changes nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -1,16 +1,12 @@
 """Checks of the agents: endpoints answer, keys are there, programs can be started, the sandbox holds coding agents."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+import httpx2
 
 from clew_daemon.cli.commands.doctor.setup import (
     OF_AGENT,
@@ -65,13 +61,6 @@ def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, st
     return Finding(name, "ok", _line(" ".join(agent.command)))
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: urllib would send the key to the new address."""
-
-    def redirect_request(self, *_args: Any, **_named: Any) -> None:
-        return None
-
-
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
     keys = Keys(instance.env, instance.config.parent)
@@ -81,17 +70,16 @@ def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding
         fix = "`clew status` shows whether the service has it" if of_the_unit else "set it"
         return Finding(name, level, f"no key: {fault}", fix)
     url, key = f"{agent.base_url}/models", keys.of(agent)
-    request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - http(s) by the settings
+    own = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with build_opener(_NoRedirect, ProxyHandler({})).open(request, timeout=LLM_S) as answer:
-            models = _models(answer.read(1 << 20))
-    except HTTPError as error:
-        error.close()
-        fix = "check the key" if error.code in (401, 403) else "check base_url"
-        return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), fix)
-    except (URLError, OSError, ValueError, HTTPException) as error:
-        found = redact(f"{url}: {getattr(error, 'reason', error)}")
-        return Finding(name, "fail", found, "start its server, or set base_url")
+        # without proxies and redirects: either would be told the key
+        with httpx2.stream("GET", url, headers=own, timeout=LLM_S, trust_env=False) as answer:
+            models = _models(next(answer.iter_bytes(1 << 20), b""))
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        return Finding(name, "fail", redact(f"{url}: {error}"), "start its server, or set base_url")
+    if not answer.is_success:
+        fix = "check the key" if answer.status_code in (401, 403) else "check base_url"
+        return Finding(name, "fail", redact(f"{url} answers with status {answer.status_code}"), fix)
     if models and agent.model and agent.model not in models:
         found = redact(f"{url} has no model {agent.model!r}")
         return Finding(name, "warn", found, f"available: {redact(', '.join(models[:8]))}")

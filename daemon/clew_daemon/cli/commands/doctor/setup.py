@@ -1,7 +1,5 @@
 """Checks of this machine (sandbox, control groups, git, systemd), and of this home: config, folders, daemon."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
