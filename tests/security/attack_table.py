@@ -13,24 +13,27 @@ BEGIN, END = "<!-- attacks -->\n", "<!-- end of attacks -->"
 
 
 def rendered():
-    """The table, a part for each group of attacks."""
+    """The attacks of each group, by what refuses them."""
     attack.load()
     parts = []
     for group in dict.fromkeys(one.group for one in attack.ATTACKS.values()):
-        rows = [_row(one) for one in attack.ATTACKS.values() if one.group == group]
-        head = "| attack | refused by |\n| --- | --- |"
-        parts.append(f"## {group[0].upper()}{group[1:]}\n\n{head}\n" + "\n".join(rows))
+        found = [one for one in attack.ATTACKS.values() if one.group == group]
+        lines = []
+        for by in dict.fromkeys(map(_refused_by, found)):
+            same = [one for one in found if _refused_by(one) == by]
+            told = "; ".join(f"{_circumstances(one)}{one.does} (`{one.name}`)" for one in same)
+            lines.append(f"- **{by}**: {told}.")
+        parts.append(f"## {group[0].upper()}{group[1:]}\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _row(one):
+def _refused_by(one):
     roles = {"agent": "agent", "executor": "command", "own_tools": "own tools"}
     cells = {said: _cell(one, role) for role, said in roles.items()}
     if cells["own tools"] == cells["command"]:
         cells.pop("own tools")
     told = "; ".join(f"{said}: {cell}" for said, cell in cells.items())
-    by = cells["agent"] if len(set(cells.values())) == 1 else told
-    return f"| {_circumstances(one)}{one.does} (`{one.name}`) | {by} |"
+    return cells["agent"] if len(set(cells.values())) == 1 else told
 
 
 def _cell(one, role):
