@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from typing import Any
+from collections.abc import Mapping
 
 import structlog
 import uvloop
@@ -242,7 +242,7 @@ class App:
         self._stop.set()
 
 
-def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_unhandled(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
 

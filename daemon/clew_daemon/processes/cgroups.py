@@ -122,7 +122,6 @@ class WorkerGroup:
         return bool(re.search(r"^oom_kill [1-9]", events, re.MULTILINE))
 
     async def end(self) -> None:
-        """Kill every process in it, and remove it."""
         await CellGroup(self.path).end()
 
 

@@ -79,11 +79,10 @@ class ExecutorProcess:
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await executor._read()
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
             await executor.end()
-            raise ExecutorDied("no answer in time") from None
-        except asyncio.CancelledError:
-            await executor.end()
+            if isinstance(error, TimeoutError):
+                raise ExecutorDied("no answer in time") from None
             raise
         return executor
 
