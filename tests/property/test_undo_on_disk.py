@@ -26,7 +26,6 @@ from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.wire.executor import (
     CheckRequest,
     DigestRequest,
-    RestoreEntry,
     RestoreRequest,
     RunRequest,
     SnapshotRequest,
@@ -214,12 +213,8 @@ class Goal:
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
         found = plan(self.rows, listed(self.store), 1)
-        entries = [
-            RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
-            for one in found.restore
-        ]
         kept = kept_folders(found.restore, found.kept)
-        entries = tuple(sorted(entries, key=_order))
+        entries = tuple(sorted(found.restore, key=_order))
         request = RestoreRequest(id=1, kept=kept, entries=entries)
         done = self.executor.ask(request)
         assert (done.left, done.faults) == ((), {})

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.undo import undo
 from clew_shared.record.touched import Touched
 from clew_shared.snapshots import plan
-from clew_shared.snapshots.entries import Entry, Listing
-from clew_shared.wire.executor import RestoreDone, RestoreEntry
+from clew_shared.snapshots.entries import Entry, Listing, Reverted
+from clew_shared.wire.executor import RestoreDone
 
 if TYPE_CHECKING:
     from sim_cells import Files
@@ -48,9 +48,7 @@ class SimWatch:
         return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
 
 
-def restore(
-    world: World, goal: str, folder: Files, entries: tuple[RestoreEntry, ...]
-) -> RestoreDone:
+def restore(world: World, goal: str, folder: Files, entries: tuple[Reverted, ...]) -> RestoreDone:
     """Restore those entries of which the folder still has what was expected."""
     restored: list[tuple[str, str]] = []
     left: list[str] = []

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.test_undo_scope import Record
 
-from clew_daemon.undo.scope import of_attempts, of_subtask, undo_in_force
+from clew_daemon.undo.scope import Spans
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
@@ -12,7 +12,7 @@ from clew_shared.record.state import State
 
 def restored(goal):
     """Put two files back, after an attempt with one action."""
-    of = of_attempts(goal.rows, 0, 0)
+    of = Spans(goal.rows).of_attempts((0, 0))
     goal.snapshot()
     started = goal.add(snap.UndoStarted(scope="attempt", first=of.first))
     goal.add(snap.UndoFinished(of=started, restored=2))
@@ -38,7 +38,7 @@ def folded(goal):
 
 def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     restored(goal)
-    assert undo_in_force(goal.rows, of_subtask(goal.rows, 0, 0)) is None
+    assert Spans(goal.rows).undo_in_force(Spans(goal.rows).of_subtask((0, 0))) is None
     assert folded(goal).snapshots.undone == 0
 
 

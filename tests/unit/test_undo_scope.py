@@ -1,6 +1,6 @@
 """Which snapshots an undo of a subtask lies between, where plans change and subtasks are tried again."""
 
-from clew_daemon.undo.scope import of_goal, of_subtask
+from clew_daemon.undo.scope import Spans
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -43,7 +43,7 @@ class Record:
         return self.add(ev.SubtaskEnded(status=status))
 
     def span(self, subtask):
-        found = of_subtask(self.rows, 0, subtask)
+        found = Spans(self.rows).of_subtask((0, subtask))
         return found.first, found.last
 
 
@@ -56,6 +56,6 @@ def test_a_subtask_lies_between_the_snapshots_around_its_actions():
     goal.start(1)
     between = goal.snapshot()
     goal.act()
-    assert of_goal(goal.rows).first == first
+    assert Spans(goal.rows).of_goal().first == first
     assert goal.span(0) == (first, between)
     assert goal.span(1) == (between, None)

@@ -18,7 +18,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import width_of
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
-from clew_daemon.undo import scope
+from clew_daemon.undo.scope import NoSpanError, Spans
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
@@ -83,13 +83,14 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
 
 
 def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
-    span = scope.of_goal(rows)
+    spans = Spans(rows)
+    span = spans.of_goal()
     if span is None:
         why = state.snapshots.missing or "it has not started, or ran with an earlier version"
         raise CliError(f"{state.goal_id} has no snapshot: {why}")
     try:
-        return scope.of_subtask(rows, *subtask) if subtask else span
-    except scope.NoSpanError as error:
+        return spans.of_subtask(subtask) if subtask else span
+    except NoSpanError as error:
         raise CliError(f"{state.goal_id}: {error}; `clew diff {state.goal_id}` shows all") from None
 
 

@@ -14,15 +14,17 @@ import structlog
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.undo.planning import planned_restore
-from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, of_attempts
-from clew_daemon.undo.undo import RecordedUndo, UndoResult
+from clew_daemon.undo.planning import planned
+from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Spans
+from clew_daemon.undo.undo import Undo
+from clew_daemon.undo.view import UndoResult
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import GitPlace
+from clew_shared.snapshots.plan import PLAN_S, listed
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line
@@ -54,7 +56,7 @@ class AttemptRestore:
     def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
         self._parts = parts
         self._launcher = launcher
-        self._record = RecordedUndo(parts)
+        self._undo = Undo(parts, launcher)
 
     async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
         """Put the workspace back, in bounded time; raises RestoreUnfinishedError.
@@ -63,7 +65,7 @@ class AttemptRestore:
         """
         goal = core.state.goal_id
         await self._complete(core, guard)
-        rows = await asyncio.to_thread(self._record.rows, goal)
+        rows = await asyncio.to_thread(self._undo.rows, goal)
         before = _since_the_end(rows)
         if why := self._unwanted(core):
             return before if before.restored else AttemptGround(kept=why)
@@ -78,7 +80,7 @@ class AttemptRestore:
             why = "restoring took too long"
         log.warning("attempt.kept", goal=goal, reason=why)
         await self._complete(core, guard)
-        ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
+        ground = _since_the_end(await asyncio.to_thread(self._undo.rows, goal))
         kept = AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
         return ground if ground.restored else kept
 
@@ -93,7 +95,7 @@ class AttemptRestore:
                     asyncio.timeout(RESTORE_S),
                     visit_within(self._parts, core, self._launcher, guard) as there,
                 ):
-                    await self._record.complete(core, there)
+                    await self._undo.resume(core, there)
             except (VisitFailed, StoreError) as error:
                 why = str(error)
             except TimeoutError:
@@ -119,23 +121,22 @@ class AttemptRestore:
         self, core: Core, guard: WorkspaceGuard, rows: Rows, before: AttemptGround
     ) -> AttemptGround:
         """Restore what the attempts at the current subtask changed, and no one else has changed since."""
-        span = of_attempts(rows, *core.state.place)
+        span = Spans(rows).of_attempts(core.state.place)
         async with visit_within(self._parts, core, self._launcher, guard) as there:
             git = (await there.snapshot("undo")).git
             with self._parts.children.starting_own():  # git
-                store = await asyncio.to_thread(self._record.store, core.state.goal_id)
-                now = await asyncio.to_thread(self._record.rows, core.state.goal_id)
-                planned = await asyncio.to_thread(planned_restore, store, now, span)
-            if moved := _moved(planned.git, git):
+                store = await asyncio.to_thread(self._undo.store, core.state.goal_id)
+                now = await asyncio.to_thread(self._undo.rows, core.state.goal_id)
+                list_of = listed(store.within(PLAN_S))
+                found = await asyncio.to_thread(planned, now, list_of, span)
+            if moved := _moved(found.git_before, git):
                 return AttemptGround(kept=moved)
-            kept = (*planned.plan.left, *planned.plan.gone)
-            left = [*before.left, *(one.name for one in kept)]
-            if not planned.plan.restore:
+            left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]
+            if not found.plan.restore:
                 return _ground(before.restored, left)
-            work = self._record.carry_out(core, UndoResult(planned), there, theirs=False)
-            done = await _to_its_end(work)
-            restored = before.restored + done.restored + done.folders
-            return _ground(restored, [*left, *done.changed, *done.failed])
+            done = await _to_its_end(self._undo.carry_out(core, found, there, theirs=False))
+            restored = done.finished.restored if done.finished else 0
+            return _ground(before.restored + restored, [*left, *done.failed])
 
 
 async def _to_its_end(work: Coroutine[None, None, UndoResult]) -> UndoResult:

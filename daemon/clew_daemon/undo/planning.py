@@ -7,16 +7,15 @@ import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from clew_daemon.undo import scope
-from clew_daemon.undo.scope import Rows, Span
-from clew_shared.record import snapshot_events as snap
-from clew_shared.record.snapshot_events import GitPlace
-from clew_shared.snapshots.entries import Entry
+from clew_daemon.undo.scope import NoSpanError, Rows, Span, Spans
+from clew_daemon.undo.view import UndoResult
+from clew_shared.record.snapshot_events import LeftOut, SnapshotTaken
+from clew_shared.snapshots.entries import Entry, Reason, Reverted
 from clew_shared.snapshots.names import folders_above, quoted, unquoted
-from clew_shared.snapshots.plan import PLAN_S, Listed, Reason, Reverted, UndoPlan, listed, plan
+from clew_shared.snapshots.plan import PLAN_S, Listed, UndoPlan, listed, plan
 from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
 
 _FOLDER = Entry(stat.S_IFDIR | 0o755, "")
@@ -26,81 +25,46 @@ class UndoRefused(Exception):
     """There is nothing that could be undone; the text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedUndo:
-    """What is undone, between which snapshots.
-
-    `first` is the snapshot that is gone back to, None for an undo that was cut off. `digest` is of what would be
-    restored and left, for comparison with an earlier plan.
-    """
-
-    span: Span
-    plan: UndoPlan
-    first: snap.SnapshotTaken | None = None
-    digest: str = ""
-
-    @property
-    def git(self) -> GitPlace | None:
-        """Where the user's repository stood then."""
-        return self.first.git if self.first else None
-
-
-@dataclass(frozen=True, slots=True)
-class Restoration:
-    """What is restored, in the order in which each finds its place free; `kept` as in UndoPlan."""
-
-    entries: list[Reverted]
-    kept: tuple[str, ...] = ()
-
-    def packed(self) -> bytes:
-        """Return it as it is recorded."""
-        entries = [[one.name, one.present, one.wanted] for one in self.entries]
-        return json.dumps(["", entries, self.kept]).encode()  # an earlier version had a tree there
-
-
 def planned_undo(
     store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | None, *, theirs: bool
-) -> PlannedUndo:
+) -> UndoResult:
     """Plan an undo from all events of a goal; where nothing is left to undo, the reversal of the last one.
 
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
     """
-    span = scope.of_goal(rows)
+    spans = Spans(rows)
+    span = spans.of_goal()
     if span is None:
         raise UndoRefused("there is no snapshot")
     try:
-        span = scope.of_subtask(rows, *subtask) if subtask else span
-    except scope.NoSpanError as error:
+        span = spans.of_subtask(subtask) if subtask else span
+    except NoSpanError as error:
         raise UndoRefused(f"{error}; without a subtask, the whole goal is undone") from None
     list_of = listed(store.within(PLAN_S))
-    found = _planned(rows, list_of, span)
-    last = scope.undo_in_force(rows, span)
-    if last is None or _is_pending(found.plan, theirs=theirs):
+    found = planned(rows, list_of, span)
+    undo = spans.undo_in_force(span)
+    if undo is None or undo.of is None or _is_pending(found.plan, theirs=theirs):
         return found
-    then = [row for row in rows if row[0] <= (last.span.last or row[0])]
-    left_then = {*last.left, *(one.name for one in _planned(then, list_of, last.of).plan.left)}
+    then = [row for row in rows if row[0] <= (undo.last or row[0])]
+    left_then = {*undo.left, *(one.name for one in planned(then, list_of, undo.of).plan.left)}
     if not {one.name for one in found.plan.left} <= left_then:
         return found
-    back = _planned(rows, list_of, last.span)
+    back = planned(rows, list_of, undo)
     is_more = back.plan.restore or (back.plan.left and not found.plan.left)
     return back if is_more else found
 
 
-def planned_restore(store: SnapshotStore, rows: Rows, span: Span) -> PlannedUndo:
-    """Plan how the workspace is put back to where a subtask began, for the next attempt; raises StoreError."""
-    return _planned(rows, listed(store.within(PLAN_S)), span)
-
-
-def _planned(rows: Rows, list_of: Listed, span: Span) -> PlannedUndo:
-    first = dict(rows)[span.first]
-    assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - a span begins with one
+def planned(rows: Rows, list_of: Listed, span: Span) -> UndoResult:
+    """Plan how the workspace is put back to where a span begins; raises StoreError."""
+    taken = {seq: event for seq, event in rows if isinstance(event, SnapshotTaken)}
+    first, present = taken[span.first], taken[max(taken)]
     try:
-        found = spared(plan(rows, list_of, span.first, span.last), rows, span.first)
+        found = _spared(plan(rows, list_of, span.first, span.last), first, present)
     except StoreSlowError:
         why = f"nothing was restored: reading the snapshots took more than {PLAN_S:.0f} s"
         raise StoreError(why) from None
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
-    return PlannedUndo(span, found, first, digest)
+    return UndoResult(span, found, first, present, digest)
 
 
 def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
@@ -109,13 +73,9 @@ def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
     return not kept or (theirs and bool(found.overwritten))
 
 
-def spared(found: UndoPlan, rows: Rows, first: int) -> UndoPlan:
-    """Return a plan that removes no git repository, and changes nothing below a HEAD that has moved.
-
-    `rows` are the events up to the snapshot of the present, `first` is the snapshot that is gone back to.
-    """
-    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
-    before, now = taken[first].inner, taken[max(taken)].inner
+def _spared(found: UndoPlan, first: SnapshotTaken, present: SnapshotTaken) -> UndoPlan:
+    """Return a plan that removes no git repository, and changes nothing below a HEAD that has moved."""
+    before, now = first.inner, present.inner
     reasons: dict[str, Reason] = dict.fromkeys(_removed(found), "repository")
     if before is not None and now is not None:  # an earlier version did not look
         reasons |= {
@@ -144,28 +104,30 @@ def _removed(found: UndoPlan) -> set[str]:
     return {quoted(one) for one in heads if {one + b"/objects", one + b"/refs"} <= there}
 
 
-def gone(planned: PlannedUndo, workspace: str) -> list[snap.LeftOut]:
+def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
     """Return what is not there any more and in no snapshot: by the goal, or ignored and by anyone; it blocks."""
-    if planned.first is None:
-        return []
-    known = {one.path: one for one in planned.first.left_out}
-    ignored = planned.first.ignored if planned.span.scope == "goal" else ()
-    root = Path(workspace)
-    return [
-        *(known.get(one.name) or snap.LeftOut(path=one.name, why="") for one in planned.plan.gone),
-        *(
-            snap.LeftOut(path=name, why="ignored")
-            for name in ignored
-            if not os.path.lexists(root / os.fsdecode(unquoted(name)))
-        ),
-    ]
+    if found.first is None:
+        return ()
+    known = {one.path: one for one in found.first.left_out}
+    ignored = found.first.ignored if found.span.scope == "goal" else ()
+    missing = (
+        LeftOut(path=name, why="ignored")
+        for name in ignored
+        if not os.path.lexists(Path(workspace) / os.fsdecode(unquoted(name)))
+    )
+    unknown = (LeftOut(path=one.name, why="") for one in found.plan.gone)
+    return *(known.get(one.path, one) for one in unknown), *missing
 
 
-def restoration(planned: PlannedUndo, *, theirs: bool = False) -> Restoration:
-    """Return what is restored: removals, the deepest first, then folders, then files and symlinks."""
-    found = planned.plan
+def restoration(found: UndoPlan, *, theirs: bool = False) -> UndoPlan:
+    """Return what is restored, in the order in which each entry finds its place free.
+
+    Removals come first, the deepest before all others, then folders, then files and symlinks. `kept` are the folders
+    that matter.
+    """
     entries = [*found.restore, *(found.overwritten if theirs else ())]
-    return Restoration(sorted(entries, key=_turn), kept_folders(entries, found.kept))
+    kept = frozenset(kept_folders(entries, found.kept))
+    return UndoPlan(tuple(sorted(entries, key=_turn)), kept)
 
 
 def kept_folders(entries: Iterable[Reverted], kept: Iterable[str]) -> tuple[str, ...]:
@@ -183,15 +145,23 @@ def _turn(one: Reverted) -> tuple[int, int, str]:
     return (1 if stat.S_ISDIR(one.wanted.mode) else 2), 0, one.name
 
 
-def unpacked(body: bytes | None) -> Restoration:
+def packed(work: UndoPlan) -> bytes:
+    """Return a restoration as it is recorded."""
+    entries = [[one.name, one.present, one.wanted] for one in work.entries]
+    return json.dumps(
+        ["", entries, sorted(work.kept)]
+    ).encode()  # an earlier version had a tree there
+
+
+def unpacked(body: bytes | None) -> UndoPlan:
     """Return the restoration that is on record; raises StoreError where that is missing or damaged."""
     try:
         _, entries, *rest = json.loads(body or b"")
-        restored = [
+        restored = tuple(
             Reverted(name, was and Entry(*was), wanted and Entry(*wanted))
             for name, was, wanted in entries
-        ]
-        return Restoration(restored, tuple(rest[0]) if rest else ())
+        )
+        return UndoPlan(restored, frozenset(rest[0] if rest else ()))
     except (ValueError, TypeError) as error:
         why = "the record of what the undo restores is missing or damaged"
         raise StoreError(f"{why}: {error}") from None

@@ -1,7 +1,7 @@
 """Which snapshots an undo, a diff or an attempt's restore lies between. Pure.
 
-An undo is of a goal, of one of its subtasks, or of the undo before it. `rows` are all events of the goal, oldest
-first. Where its store was removed, only the snapshots taken since count.
+An undo is of a goal, of one of its subtasks, or of the undo before it. Where a goal's store was removed, only the
+snapshots taken since count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class NothingDoneError(NoSpanError):
 class Span:
     """From snapshot number `first` to number `last`, or to the present where that is None.
 
-    `subtask` is the one that it is of, if of one, which is at `place`.
+    `subtask` is the one that it is of, if of one, which is at `place`. That of an undo on record has what the undo was
+    `of`, and what it then `left`.
     """
 
     scope: Literal["goal", "subtask", "undo", "attempt"]
@@ -48,110 +49,8 @@ class Span:
     last: int | None = None
     place: Place = (0, 0)
     subtask: Subtask | None = None
-
-
-class _Subtasks:
-    """The subtasks of a goal as of the last event taken in."""
-
-    def __init__(self) -> None:
-        self._state = State()
-
-    def take(self, seq: int, event: ev.Event) -> None:
-        if isinstance(event, _TREE):
-            apply(self._state, event, seq)
-
-    def at(self, place: Place) -> Subtask | None:
-        """Return the one that is at a place now."""
-        task, number = place
-        if task >= len(self._state.goal.tasks):
-            return None
-        known = [one.description for one in self._state.goal.tasks[task].subtasks]
-        return (
-            (task, known[number], known[:number].count(known[number]))
-            if number < len(known)
-            else None
-        )
-
-    @property
-    def current(self) -> Subtask | None:
-        """The one that is being worked on."""
-        subtask = self._state.subtask
-        if subtask is None or self._state.ended or subtask.status != StepStatus.IN_PROGRESS:
-            return None
-        return self.at(self._state.place)
-
-
-def of_goal(rows: Iterable[tuple[int, ev.Event]]) -> Span | None:
-    """Return the span of the whole goal; None where it has no snapshot."""
-    first = 0
-    for seq, event in rows:
-        match event:
-            case snap.SnapshotTaken():
-                first = first or seq
-            case snap.SnapshotsMissing(removed=True):
-                first = 0
-            case _:
-                pass
-    return Span("goal", first) if first else None
-
-
-def of_subtask(rows: Rows, task_idx: int, subtask_idx: int) -> Span:
-    """Return the span of the subtask that is now at a place, from before its first action to its last end.
-
-    It covers all tries of the subtask. Raises NoSpanError where it did nothing, or there is no snapshot from before.
-    """
-    subtasks, found = _Subtasks(), dict[Subtask, tuple[int, int | None]]()
-    acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
-    before = 0  # the last snapshot: an action's end waits for one that is due, so it is from before the action
-
-    for seq, event in rows:
-        subtasks.take(seq, event)
-        ended: tuple[int, ...] = ()
-        match event:
-            case ev.ActionAllowed() | ev.ActionBlocked(done=True) if subtasks.current:
-                acting[seq] = subtasks.current
-            case ev.ActionFinished() | ev.ActionInterrupted():
-                ended = (event.of,)
-            case snap.SnapshotTaken():
-                ended = event.cut_off  # it shows what they did
-            case snap.SnapshotsMissing(removed=True):
-                before, gone = 0, tuple[int, int | None]((0, None))
-                found = dict.fromkeys(found, gone)
-            case _:
-                pass
-        for one in (acting.pop(action) for action in ended if action in acting):
-            found[one] = found.get(one, (before, None))[0], None
-        if isinstance(event, snap.SnapshotTaken):
-            before = seq
-            over = [one for one, (_, last) in found.items() if not last and one != subtasks.current]
-            found |= {one: (found[one][0], seq) for one in over}
-    this = subtasks.at((task_idx, subtask_idx))
-    if this is None or this not in found:
-        raise NothingDoneError("that subtask has carried out no action")
-    first, last = found[this]
-    if not first:
-        raise NoSpanError("there is no snapshot from before the first action of that subtask")
-    return Span("subtask", first, last, (task_idx, subtask_idx), this)
-
-
-def of_attempts(rows: Rows, task_idx: int, subtask_idx: int) -> Span:
-    """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask.
-
-    Where a person has reopened the goal, what they saw then is where it begins.
-    """
-    if of_goal(rows) is None:
-        raise NoSpanError("there is no snapshot")
-    reopened, waits = 0, False
-    for seq, event in rows:
-        match event:
-            case ev.GoalRequeued(reopen=True):
-                waits = True
-            case snap.SnapshotTaken() if waits:
-                reopened, waits = seq, False
-            case _:
-                pass
-    span = of_subtask(rows, task_idx, subtask_idx)
-    return replace(span, scope="attempt", first=max(span.first, reopened), last=None)
+    of: Span | None = None
+    left: tuple[str, ...] = ()
 
 
 def of_undo(started: snap.UndoStarted) -> Span:
@@ -160,50 +59,118 @@ def of_undo(started: snap.UndoStarted) -> Span:
     return Span(started.scope, started.first, started.last, place)
 
 
-@dataclass(frozen=True, slots=True)
-class UndoInForce:
-    """An undo that restored something and was not reverted: what it was of, its own span, and what it then left."""
+class Spans:
+    """The spans of one goal; `rows` are all its events, oldest first."""
 
-    of: Span
-    span: Span
-    left: tuple[str, ...] = ()
+    def __init__(self, rows: Iterable[tuple[int, ev.Event]]) -> None:
+        self._state = State()
+        self._first = 0
+        self._before = (
+            0  # an action's end waits for a snapshot that is due: it is from before the action
+        )
+        self._reopened, self._waits = 0, False  # the first snapshot after that; it is waited for
+        self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
+        self._subtasks: dict[Subtask, tuple[int, int | None]] = {}
+        self._begun: Span | None = None
+        self._finished: snap.UndoFinished | None = None
+        self._undos: list[Span] = []
+        for seq, event in rows:
+            if isinstance(event, _TREE):
+                apply(self._state, event, seq)
+            self._take(seq, event)
 
-
-def undo_in_force(rows: Rows, of: Span) -> UndoInForce | None:
-    """Return the last undo of the goal or the subtask of `of` that no later one has reverted; None for none."""
-    subtasks, found = _Subtasks(), list[UndoInForce]()
-    before = 0
-    begun: UndoInForce | None = None
-    finished: snap.UndoFinished | None = None
-    for seq, event in rows:
-        subtasks.take(seq, event)
+    def _take(self, seq: int, event: ev.Event) -> None:
         match event:
+            case ev.GoalRequeued(reopen=True):
+                self._waits = True
+            case ev.ActionAllowed() | ev.ActionBlocked(done=True) if current := self._current():
+                self._acting[seq] = current
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                self._end(event.of)
             case snap.UndoStarted():
-                undone = of_undo(event)
-                if event.scope == "subtask":
-                    undone = replace(undone, subtask=subtasks.at(undone.place))
-                begun, finished = UndoInForce(undone, Span("undo", before)), None
+                of = of_undo(event)
+                of = replace(of, subtask=self._at(of.place)) if of.scope == "subtask" else of
+                self._begun, self._finished = Span("undo", self._before, of=of), None
             case snap.UndoFinished() if event.restored:
-                finished = event
+                self._finished = event
             case snap.SnapshotTaken():
-                before = seq
-                if begun and finished:
-                    span = replace(begun.span, last=seq)
-                    found = _with(found, replace(begun, span=span, left=finished.left))
-                    begun = None
+                self._end(*event.cut_off)  # it shows what they did
+                self._snapshot(seq)
             case snap.SnapshotsMissing(removed=True):
-                found, begun = [], None
+                self._first = self._before = 0
+                self._subtasks = dict.fromkeys(self._subtasks, (0, None))
+                self._undos, self._begun = [], None
             case _:
                 pass
-    same = [one for one in found if (one.of.scope, one.of.subtask) == (of.scope, of.subtask)]
-    return same[-1] if same else None
 
+    def _end(self, *actions: int) -> None:
+        for subtask in (self._acting.pop(one) for one in actions if one in self._acting):
+            self._subtasks[subtask] = self._subtasks.get(subtask, (self._before, None))[0], None
 
-def _with(found: list[UndoInForce], one: UndoInForce) -> list[UndoInForce]:
-    """Return the undos in force after one more, which may be the reversal of one of them; clew's own are none."""
-    if one.of.scope == "attempt":
-        return found
-    if one.of.scope == "undo":
-        reverted = (one.of.first, one.of.last)
-        return [old for old in found if (old.span.first, old.span.last) != reverted]
-    return [*found, one]
+    def _snapshot(self, seq: int) -> None:
+        self._first = self._first or seq
+        self._before = seq
+        if self._waits:
+            self._reopened, self._waits = seq, False
+        current = self._current()
+        for one, (first, last) in self._subtasks.items():
+            if not last and one != current:
+                self._subtasks[one] = first, seq
+        if not (self._begun and self._begun.of and self._finished):
+            return
+        of, undo = self._begun.of, replace(self._begun, last=seq, left=self._finished.left)
+        self._begun = None
+        if of.scope == "undo":
+            reverted = (of.first, of.last)
+            self._undos = [one for one in self._undos if (one.first, one.last) != reverted]
+        elif of.scope != "attempt":
+            self._undos.append(undo)
+
+    def _at(self, place: Place) -> Subtask | None:
+        """Return the subtask that is at a place now."""
+        task, number = place
+        tasks = self._state.goal.tasks
+        known = [one.description for one in tasks[task].subtasks] if task < len(tasks) else []
+        if number >= len(known):
+            return None
+        return task, known[number], known[:number].count(known[number])
+
+    def _current(self) -> Subtask | None:
+        """Return the subtask that is being worked on."""
+        subtask = self._state.subtask
+        if subtask is None or self._state.ended or subtask.status != StepStatus.IN_PROGRESS:
+            return None
+        return self._at(self._state.place)
+
+    def of_goal(self) -> Span | None:
+        """Return the span of the whole goal; None where it has no snapshot."""
+        return Span("goal", self._first) if self._first else None
+
+    def of_subtask(self, place: Place) -> Span:
+        """Return the span of the subtask that is now at a place, from before its first action to its last end.
+
+        It covers all its tries. Raises NoSpanError where it did nothing, or there is no snapshot from before.
+        """
+        this = self._at(place)
+        if this is None or this not in self._subtasks:
+            raise NothingDoneError("that subtask has carried out no action")
+        first, last = self._subtasks[this]
+        if not first:
+            raise NoSpanError("there is no snapshot from before the first action of that subtask")
+        return Span("subtask", first, last, place, this)
+
+    def of_attempts(self, place: Place) -> Span:
+        """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask.
+
+        Where a person has reopened the goal, what they saw then is where it begins.
+        """
+        if not self._first:
+            raise NoSpanError("there is no snapshot")
+        span = self.of_subtask(place)
+        return replace(span, scope="attempt", first=max(span.first, self._reopened), last=None)
+
+    def undo_in_force(self, of: Span) -> Span | None:
+        """Return the last undo of the goal or the subtask of `of` that restored something and was not reverted."""
+        same = (of.scope, of.subtask)
+        found = [one for one in self._undos if one.of and (one.of.scope, one.of.subtask) == same]
+        return found[-1] if found else None

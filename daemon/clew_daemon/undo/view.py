@@ -1,13 +1,16 @@
-"""An undo as it is answered on the control socket: JSON of bounded size."""
+"""An undo: what it would do or has done, and how that is answered on the control socket, in JSON of bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NotRequired, TypedDict, cast
+from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict, cast
 
-from clew_daemon.undo.undo import GitMoved, UndoResult
+from clew_daemon.undo.scope import Span
+from clew_shared.record.snapshot_events import GitPlace, LeftOut, SnapshotTaken, UndoFinished
 from clew_shared.record.state import State
-from clew_shared.snapshots.plan import Reverted
+from clew_shared.snapshots.entries import Reverted
+from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
 from clew_shared.wire.executor import FINAL_FAULTS, NOT_EMPTY
@@ -17,17 +20,22 @@ BYTES_SHOWN = 1_000_000
 """How many names each list of an answer has at most, and how long they may be together."""
 
 
-class NameView(TypedDict):
-    """A name of the workspace: what is done to it, why it is left, and whether no option overwrites it (`stays`)."""
+class NameMore(TypedDict, total=False):
+    """What is done to a name, why it is left, and whether no option overwrites it (`stays`)."""
+
+    action: str
+    reason: str
+    why: str
+    folder: bool
+    stays: bool
+    bytes: int
+
+
+class NameView(NameMore):
+    """A name of the workspace; `quoted` is there only where that is another one."""
 
     path: str
     quoted: NotRequired[str]
-    action: NotRequired[str]
-    reason: NotRequired[str]
-    why: NotRequired[str]
-    folder: NotRequired[bool]
-    stays: NotRequired[bool]
-    bytes: NotRequired[int]
 
 
 class MovedView(TypedDict):
@@ -38,7 +46,23 @@ class MovedView(TypedDict):
     commits: list[str]
 
 
-class UndoView(TypedDict):
+class GitView(TypedDict):
+    """What an undo of files leaves to a person to do in git; where HEAD has `moved`, nothing is restored.
+
+    `git_gone`: the repository is not there any more, and may have been renamed (`git_found`); `git_made`: there was
+    none. `stashes` are new, and `lost_stash` is the commit of one that is not in the list any more.
+    """
+
+    moved: MovedView | None
+    git_gone: bool
+    git_found: list[NameView]
+    git_made: bool
+    staged: bool
+    stashes: list[str]
+    lost_stash: str
+
+
+class UndoView(GitView):
     """The answer to `undo`; lists are cut, and their totals count all."""
 
     id: str
@@ -62,65 +86,82 @@ class UndoView(TypedDict):
     changed: list[NameView]
     failed: list[NameView]
     can_retry: bool
-    moved: MovedView | None
-    git_gone: bool
-    git_found: list[NameView]
-    git_made: bool
-    staged: bool
-    stashes: list[str]
-    lost_stash: str
     left_out: int
     left_out_names: list[NameView]
     ended: bool
 
 
+NOTHING_IN_GIT = GitView(
+    moved=None,
+    git_gone=False,
+    git_found=[],
+    git_made=False,
+    staged=False,
+    stashes=[],
+    lost_stash="",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What an undo would do, or has done (`finished`).
+
+    `first` is the snapshot that is gone back to and `present` the last one: without them nothing was planned, because
+    an undo that had been cut off was completed instead. `digest` is of what would be restored and left, for comparison
+    with an earlier plan. `gone` is in no snapshot. `overwritten`: what was left to others was restored, too. `failed`
+    has why names could not be restored, "" where they were changed meanwhile: they are left as they are.
+    """
+
+    span: Span
+    plan: UndoPlan = field(default_factory=UndoPlan)
+    first: SnapshotTaken | None = None
+    present: SnapshotTaken | None = None
+    digest: str = ""
+    git: GitView = field(default_factory=NOTHING_IN_GIT.copy)
+    gone: tuple[LeftOut, ...] = ()
+    overwritten: bool = False
+    finished: UndoFinished | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def git_before(self) -> GitPlace | None:
+        """Where the user's repository stood then."""
+        return self.first.git if self.first else None
+
+
 def undo_view(state: State, result: UndoResult) -> UndoView:
     """Return an undo as JSON."""
-    planned, git = result.planned, result.git
-    span, plan = planned.span, planned.plan
+    span, plan, left_out = result.span, result.plan, result.present or SnapshotTaken(tree="")
     is_subtask = span.scope == "subtask"
+    finished = result.finished or UndoFinished(of=0)
+    failed = {name: why for name, why in result.failed.items() if why}
+    changed = [name for name, why in result.failed.items() if not why]
     return {
         "id": state.goal_id,
         "workspace": state.spec.workspace,
         "scope": span.scope,
         "subtask": f"{span.place[0] + 1}.{span.place[1] + 1}" if is_subtask else None,
-        "plan": planned.digest,
-        "done": result.done,
-        "resumed": result.resumed,
+        "plan": result.digest,
+        "done": result.finished is not None,
+        "resumed": finished.resumed,
         "overwritten": result.overwritten,
-        "restored": result.restored,
-        "folders": result.folders,
-        "gone": _cut(_name(one.path, why=one.why) | {"bytes": one.bytes} for one in result.gone),
+        "restored": finished.restored - finished.folders,
+        "folders": finished.folders,
+        "gone": cut(map(_gone, result.gone)),
         "gone_total": len(result.gone),
-        "entries": _cut(
-            _name(one.name, action=action(one)) | ({"folder": True} if one.is_folder else {})
-            for one in plan.restore
-        ),
+        "entries": cut(map(_entry, plan.restore)),
         "entries_total": len(plan.restore),
         "entries_files": sum(not one.is_folder for one in plan.restore),
-        "left": _cut(
-            _name(one.name, reason=one.reason, action=action(one))
-            | ({} if one.can_be_overwritten else {"stays": True})
-            for one in plan.left
-        ),
+        "left": cut(map(_entry, plan.left)),
         "left_total": len(plan.left),
         "theirs_total": len(plan.overwritten),
-        "changed": _cut(map(_name, result.changed)),
-        "failed": _cut(
-            _name(name, reason=why) | ({"stays": True} if why == NOT_EMPTY else {})
-            for name, why in result.failed.items()
-        ),
-        "can_retry": any(why not in FINAL_FAULTS for why in result.failed.values()),
-        "moved": _moved_view(result.moved) if result.moved else None,
-        "git_gone": git.gone,
-        "git_found": _cut(map(_name, git.found)),
-        "git_made": git.made,
-        "staged": git.staged,
-        "stashes": [redact(one) for one in git.stashes],
-        "lost_stash": git.lost_stash,
-        "left_out": result.left_out_total,
-        "left_out_names": _cut(_name(one.path, why=one.why) for one in result.left_out[:10]),
+        "changed": cut(map(name_view, changed)),
+        "failed": cut(_failed(name, why) for name, why in failed.items()),
+        "can_retry": any(why not in FINAL_FAULTS for why in failed.values()),
+        "left_out": left_out.left_out_total,
+        "left_out_names": [name_view(one.path, {"why": one.why}) for one in left_out.left_out[:10]],
         "ended": state.ended,
+        **result.git,
     }
 
 
@@ -131,25 +172,37 @@ def action(one: Reverted) -> str:
     return "create" if one.present is None else "restore"
 
 
-def _moved_view(moved: GitMoved) -> MovedView:
-    before, now = (
-        {"branch": place.branch, "commit": place.commit} for place in (moved.before, moved.now)
-    )
-    return {"before": before, "now": now, "commits": [redact(line) for line in moved.commits]}
+def _entry(one: Reverted) -> NameView:
+    more: NameMore = {"action": action(one)}
+    if one.reason:
+        more["reason"] = one.reason
+        more |= {} if one.can_be_overwritten else {"stays": True}
+    elif one.is_folder:
+        more["folder"] = True
+    return name_view(one.name, more)
 
 
-def _name(name: str, **more: str) -> dict[str, Any]:
-    return {**path_view(name), **more}
+def _failed(name: str, why: str) -> NameView:
+    more: NameMore = {"reason": redact(why)}
+    return name_view(name, more | ({"stays": True} if why == NOT_EMPTY else {}))
 
 
-def _cut(entries: Iterable[dict[str, Any]]) -> list[NameView]:
-    """Return the first entries, redacted, as many as fit."""
+def _gone(one: LeftOut) -> NameView:
+    return name_view(one.path, {"why": one.why, "bytes": one.bytes})
+
+
+def name_view(name: str, more: NameMore | None = None) -> NameView:
+    """Return a quoted name as JSON, with what there is to say of it."""
+    return cast("NameView", {**path_view(name), **(more or {})})
+
+
+def cut(entries: Iterable[NameView]) -> list[NameView]:
+    """Return the first entries, as many as fit."""
     found: list[NameView] = []
     size = 0
     for entry in entries:
         size += sum(len(str(value)) for value in entry.values())
         if len(found) >= NAMES_SHOWN or size > BYTES_SHOWN:
             break
-        shown = {key: redact(one) if isinstance(one, str) else one for key, one in entry.items()}
-        found.append(cast("NameView", shown))
+        found.append(entry)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -15,19 +16,16 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_daemon.session.snapshots import ask_snapshot, record
-from clew_daemon.undo.planning import Restoration, kept_folders
+from clew_daemon.undo.planning import kept_folders
+from clew_daemon.undo.view import NOTHING_IN_GIT, GitView, MovedView, cut, name_view
 from clew_shared.core.core import Core
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
+from clew_shared.snapshots.entries import Reverted
 from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.plan import Reverted
+from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import (
-    RESTORE_MAX,
-    CheckRequest,
-    RestoreDone,
-    RestoreEntry,
-    RestoreRequest,
-)
+from clew_shared.text.redact import redact
+from clew_shared.wire.executor import RESTORE_MAX, CheckRequest, RestoreDone, RestoreRequest
 
 GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
 GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
@@ -63,24 +61,41 @@ class WorkspaceVisit:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
 
-    async def restore(self, work: Restoration) -> AsyncIterator[RestoreDone]:
+    async def restore(self, work: UndoPlan) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
         for part in batches(work.entries):
-            entries = [RestoreEntry(name=e.name, present=e.present, wanted=e.wanted) for e in part]
             kept = kept_folders(part, work.kept)
-            yield await self._executor.restore(RestoreRequest(entries=tuple(entries), kept=kept))
+            yield await self._executor.restore(RestoreRequest(entries=tuple(part), kept=kept))
 
-    async def stashes(self) -> dict[str, str]:
-        """Return the commit of each stash with its name and text, newest first; none where git fails."""
-        lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
-        return {commit: text for commit, _, text in lines}
+    async def git_since(self, before: GitPlace | None, now: GitPlace | None) -> GitView:
+        """Return what an undo leaves to a person to do in git, where that has changed since."""
+        git = NOTHING_IN_GIT.copy()
+        if before is None or now is None:  # where there is one, `made` or `gone`
+            found = await self._repositories(before.commit) if before else []
+            git["git_gone"], git["git_made"] = before is not None, now is not None
+            git["git_found"] = cut(map(name_view, found))
+            return git
+        if before.has_moved_to(now):
+            was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
+            commits = [redact(line) for line in await self._commits(before, now)]
+            git["moved"] = MovedView(before=was, now=is_now, commits=commits)
+        git["staged"] = before.index != now.index
+        if before.stash is not None and before.stash != now.stash:
+            # The commit of each stash with its name and text, newest first; none where git fails.
+            lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
+            if before.stash and before.stash not in {commit for commit, _, _ in lines}:
+                git["lost_stash"] = before.stash
+            else:
+                new = itertools.takewhile(lambda line: line[0] != before.stash, lines)
+                git["stashes"] = [redact(text) for _, _, text in new]
+        return git
 
-    async def repositories(self, commit: str) -> list[str]:
+    async def _repositories(self, commit: str) -> list[str]:
         """Return the folders below that are git repositories and have a commit: a `.git` was renamed."""
         found = await self._said(FIND_REPOSITORIES.format(commit=commit)) if commit else []
         return [quoted(os.fsencode(path)) for path in found]
 
-    async def commits(self, before: GitPlace, now: GitPlace) -> list[str]:
+    async def _commits(self, before: GitPlace, now: GitPlace) -> list[str]:
         """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
         if not (before.commit and now.commit) or before.commit == now.commit:
             return []

@@ -135,6 +135,4 @@ def _line(name: str, change: Change) -> bytes:
     after = change[1]
     if after is None or not after.id:
         return b"0 %s\t%s\0" % (b"0" * 40, unquoted(name))
-    link, executable = stat.S_ISLNK(after.mode), after.mode & 0o100
-    mode = 0o120000 if link else 0o100755 if executable else 0o100644
-    return b"%o %s\t%s\0" % (mode, after.id.encode(), unquoted(name))
+    return b"%o %s\t%s\0" % (after.git_mode, after.id.encode(), unquoted(name))

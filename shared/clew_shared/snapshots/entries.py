@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import stat
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.names import folders_above, quoted
 from clew_shared.snapshots.store import FILES, MODES
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ class Entry(NamedTuple):
     mode: int
     id: str
 
+    @property
+    def git_mode(self) -> int:
+        """The mode that git has for it, which knows of permissions only whether a file can be run."""
+        kind = stat.S_IFMT(self.mode)
+        return kind | (0o755 if self.mode & 0o100 else 0o644) if kind == stat.S_IFREG else kind
+
 
 LEFT_OUT = Entry(0, "")
 """What a snapshot could not take, like a large file: nothing is known of it, for a folder nor of what is below it."""
@@ -31,6 +37,39 @@ Changes = dict[str, Change]
 """By quoted name (`names.quoted`), relative to the workspace."""
 Listing = dict[str, Entry]
 """The entries of a snapshot by quoted name."""
+
+Reason = Literal["", "shared", "unknown", "later", "left_out", "repository", "commits"]
+"""Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
+changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git
+repository that is new, or has other commits now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """One entry that the goal changed: `present` is what is there, `wanted` what was there before.
+
+    It is restored, or left as it is for a `reason`. A repository that is left is one entry, by its folder.
+    """
+
+    name: str
+    present: Entry | None
+    wanted: Entry | None
+    reason: Reason = ""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is, or was, an empty folder and no file."""
+        return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not there any more, and no snapshot has it as it was."""
+        return self.present is None and self.wanted == LEFT_OUT
+
+    @property
+    def can_be_overwritten(self) -> bool:
+        """Whether it is left, and a person can have it overwritten."""
+        return self.reason in ("shared", "unknown", "later")
 
 
 def listing(store: SnapshotStore, tree: str) -> Listing:
@@ -78,10 +117,6 @@ def changes(store: SnapshotStore, old: str, new: str) -> Changes:
 
 def as_seen(found: Changes) -> Changes:
     """Return changes without folders that are empty only in a snapshot, since it left out what is below them."""
-    full = {
-        str(folder)
-        for name, change in found.items()
-        if LEFT_OUT in change
-        for folder in PurePosixPath(name).parents
-    }
+    closed = (name for name, change in found.items() if LEFT_OUT in change)
+    full = {folder for name in closed for folder in folders_above(name)}
     return {name: change for name, change in found.items() if name not in full}

@@ -11,11 +11,11 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
-from clew_shared.snapshots.entries import LEFT_OUT, differences, listing
+from clew_shared.snapshots.entries import LEFT_OUT, Reason, Reverted, differences, listing
 from clew_shared.snapshots.names import folders_above
 
 if TYPE_CHECKING:
@@ -31,42 +31,9 @@ PLAN_S = 120.0
 UNWATCHED = ("goal", "worker", "undo")
 """The moments at which a new executor takes a snapshot, which has not seen what was before."""
 
-Reason = Literal["", "shared", "unknown", "later", "left_out", "repository", "commits"]
-"""Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
-changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git
-repository that is new, or has other commits now."""
-
 Row = tuple[int, ev.Event]
 Listed = Callable[[str], "Listing"]
 """Returns the entries of a snapshot by its tree."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reverted:
-    """One entry that the goal changed: `present` is what is there, `wanted` what was there before.
-
-    It is restored, or left as it is for a `reason`. A repository that is left is one entry, by its folder.
-    """
-
-    name: str
-    present: Entry | None
-    wanted: Entry | None
-    reason: Reason = ""
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is, or was, an empty folder and no file."""
-        return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether it is not there any more, and no snapshot has it as it was."""
-        return self.present is None and self.wanted == LEFT_OUT
-
-    @property
-    def can_be_overwritten(self) -> bool:
-        """Whether it is left, and a person can have it overwritten."""
-        return self.reason in ("shared", "unknown", "later")
 
 
 @dataclass(frozen=True, slots=True)

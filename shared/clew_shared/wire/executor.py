@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
+from clew_shared.snapshots.entries import Reverted
 from clew_shared.wire.framing import WireMessage, encode
 
 LINE_BYTES_MAX = 1024 * 1024
@@ -106,17 +107,6 @@ class SnapshotRequest(_Request):
     room_bytes: int
 
 
-class RestoreEntry(WireMessage):
-    """One entry to restore, by its quoted name: `present` must be there, `wanted` is put in its place.
-
-    Each is a mode (as in `st_mode`) and a git object, None for nothing.
-    """
-
-    name: str
-    present: tuple[int, str] | None
-    wanted: tuple[int, str] | None
-
-
 class RestoreRequest(_Request):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
@@ -125,7 +115,7 @@ class RestoreRequest(_Request):
 
     type: Literal["restore"] = "restore"
     kept: tuple[str, ...] = ()
-    entries: tuple[RestoreEntry, ...]
+    entries: tuple[Reverted, ...]
 
 
 class _Proving(_Request):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clew_shared.snapshots import store as stores
-from clew_shared.snapshots.entries import LEFT_OUT, changes, listing
+from clew_shared.snapshots.entries import LEFT_OUT, Reverted, changes, listing
 from clew_shared.snapshots.plan import folders_of
-from clew_shared.wire.executor import RestoreEntry, RestoreRequest, SnapshotRequest
+from clew_shared.wire.executor import RestoreRequest, SnapshotRequest
 
 GIT = shutil.which("git") or ""
 MB = 1024 * 1024
@@ -80,7 +80,7 @@ class Snapshots:
     def entries(self, now, wanted):
         """What restores `wanted` where `now` is there: removals, the deepest first, then folders, then files."""
         found = [
-            RestoreEntry(name=name, present=present, wanted=then)
+            Reverted(name=name, present=present, wanted=then)
             for name, (present, then) in changes(self.store, now, wanted).items()
             if LEFT_OUT not in (present, then)
         ]

@@ -1,9 +1,11 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
+from dataclasses import replace
+
 import pytest
 from snapshots import GIT, picture
 
-from clew_shared.wire.executor import RestoreEntry
+from clew_shared.snapshots.entries import LEFT_OUT, Reverted
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
@@ -118,7 +120,7 @@ def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(snapshots):
     one.sh("echo 2 > f")
     (entry,) = one.entries(one.tree(), base)
     for name in ("../f", "/f", "a/../../f", "", ".", "a//f", ".git/config", "a/.GIT/hooks/x"):
-        bad = entry.model_copy(update={"name": name, "present": None})
+        bad = replace(entry, name=name, present=None)
         answer = one.restore(base, (bad,))
         assert answer.faults == {name: "not a path of a snapshot"}, name
 
@@ -129,7 +131,7 @@ def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_oth
     base = one.tree()
     one.sh("echo 2 > f; echo 2 > g")
     f, g = one.entries(one.tree(), base)
-    lost = f.model_copy(update={"wanted": (f.wanted[0], "0" * 40)})
+    lost = replace(f, wanted=f.wanted._replace(id="0" * 40))
     answer = one.restore(base, (lost, g))
     assert answer.faults == {"f": "the store does not have it"}
     assert [name for name, _ in answer.restored] == ["g"]
@@ -158,7 +160,7 @@ def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
     one = snapshots()
     one.sh("echo x > file")
     tree = one.tree()
-    sides = {"present": None, "wanted": None} | {side: (0, "")}
-    answer = one.restore(tree, (RestoreEntry(name="file", **sides),))
+    sides = {"present": None, "wanted": None} | {side: LEFT_OUT}
+    answer = one.restore(tree, (Reverted(name="file", **sides),))
     assert answer.faults == {"file": "it was left out of the snapshot"}
     assert (one.workspace / "file").read_text() == "x\n"

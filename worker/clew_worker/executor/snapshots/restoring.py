@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from clew_shared.snapshots.entries import LEFT_OUT
+from clew_shared.snapshots.entries import LEFT_OUT, Entry, Reverted
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.text.plain import plain
@@ -26,7 +26,6 @@ from clew_shared.wire.executor import (
     NOT_EMPTY,
     SPECIAL,
     RestoreDone,
-    RestoreEntry,
     RestoreRequest,
 )
 from clew_shared.wire.nursery import CellSpec
@@ -45,9 +44,6 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
 _CHUNK, _COMPARED_BYTES_MAX = 1 << 20, 1 << 30
 _IN_ANSWER_MAX = 300
-
-_Side = tuple[int, str] | None
-"""A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
 
 class _ChangedError(Exception):
@@ -81,7 +77,7 @@ class Restorer:
                     if entry.wanted is not None:
                         self._remove_emptied()
                     self._restore(entry, contents)
-                    done = (entry.wanted[1] or "/") if entry.wanted else ""
+                    done = (entry.wanted.id or "/") if entry.wanted else ""
                     restored.append((entry.name, done))
                     continue
                 except _ChangedError:
@@ -96,11 +92,11 @@ class Restorer:
             self._sync()
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
-    def _restore(self, entry: RestoreEntry, contents: Contents) -> None:
+    def _restore(self, entry: Reverted, contents: Contents) -> None:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
         path = _path(entry.name)
         folder, _, name = path.rpartition("/")
-        if LEFT_OUT.mode in {side[0] for side in (entry.present, entry.wanted) if side}:
+        if LEFT_OUT in (entry.present, entry.wanted):
             raise StoreError(LEFT_OUT_FAULT)
         if entry.wanted is None:
             self._emptied.add(folder)
@@ -195,7 +191,7 @@ class _Place:
         kinds = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
         return self._info is not None and stat.S_IFMT(self._info.st_mode) not in kinds
 
-    def holds(self, side: _Side) -> bool:
+    def holds(self, side: Entry | None) -> bool:
         """Return whether exactly this is there."""
         if side is None or self._info is None:
             return side is None and self._info is None
@@ -219,16 +215,16 @@ class _Place:
                 left -= len(data)
             return digest.hexdigest() if not left else ""
 
-    def put(self, wanted: _Side, contents: Contents) -> None:
+    def put(self, wanted: Entry | None, contents: Contents) -> None:
         """Put something in the place of what is there; _ChangedError where that has changed since."""
         if wanted is None:
             self._clear()
-        elif stat.S_ISDIR(wanted[0]):
+        elif stat.S_ISDIR(wanted.mode):
             if not self.is_folder:
                 self._clear()
                 os.mkdir(self._name, dir_fd=self._at)
             folder = os.open(self._name, _FOLDER, dir_fd=self._at)
-            os.fchmod(folder, stat.S_IMODE(wanted[0]))
+            os.fchmod(folder, stat.S_IMODE(wanted.mode))
             os.close(folder)
         else:
             self._put_file(*wanted, contents)
