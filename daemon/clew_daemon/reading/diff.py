@@ -84,8 +84,7 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
 
 def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
     spans = Spans(rows)
-    span = spans.of_goal()
-    if span is None:
+    if (span := spans.of_goal()) is None:
         why = state.snapshots.missing or "it has not started, or ran with an earlier version"
         raise CliError(f"{state.goal_id} has no snapshot: {why}")
     try:
