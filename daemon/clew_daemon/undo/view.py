@@ -10,6 +10,7 @@ from clew_daemon.undo.scope import Span
 from clew_shared.record.snapshot_events import GitPlace, LeftOut, SnapshotTaken, UndoFinished
 from clew_shared.record.state import State
 from clew_shared.snapshots.entries import Reverted
+from clew_shared.snapshots.names import fitting
 from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
@@ -196,13 +197,10 @@ def name_view(name: str, more: NameMore | None = None) -> NameView:
     return cast("NameView", {**path_view(name), **(more or {})})
 
 
-def cut(entries: Iterable[NameView]) -> list[NameView]:
-    """Return the first entries, as many as fit."""
-    found: list[NameView] = []
-    size = 0
-    for entry in entries:
-        size += sum(len(str(value)) for value in entry.values())
-        if len(found) >= NAMES_SHOWN or size > BYTES_SHOWN:
-            break
-        found.append(entry)
-    return found
+def cut(names: Iterable[NameView]) -> list[NameView]:
+    """Return the first names, as many as fit."""
+    return list(fitting(names, _size, NAMES_SHOWN, BYTES_SHOWN))
+
+
+def _size(name: NameView) -> int:
+    return sum(len(str(value)) for value in name.values())

@@ -27,17 +27,14 @@ class PipeReader:
 
         The loop has its turn before each read, so that a writer that floods the pipe does not hold it up.
         """
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
         while True:
-            await self._readable()
+            loop.add_reader(self._fd, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(self._fd)
             try:
                 return os.read(self._fd, size)
             except BlockingIOError:
-                continue
-
-    async def _readable(self) -> None:
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._fd, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._fd)
+                ready.clear()

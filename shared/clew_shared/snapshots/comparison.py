@@ -123,8 +123,7 @@ def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Co
         has_files = bool(tree) and bool(store.run("ls-tree", tree, FILES))
         old = f"{tree}:{FILES}" if has_files else EMPTY_TREE
         scratch.run("read-tree", old if has_files else "--empty")
-        known = {name: change for name, change in changes.items() if LEFT_OUT not in change}
-        lines = [_line(name, change) for name, change in known.items()]
+        lines = [_line(name, change) for name, change in changes.items() if LEFT_OUT not in change]
         # What goes comes first: a file may have come in the place of a folder.
         scratch.run("update-index", "-z", "--index-info", data=b"".join(sorted(lines)))
         yield Comparison(scratch, changes, old)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+One = TypeVar("One")
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 _SPECIAL = re.compile(r'[\x00-\x1f\x7f"\\]')
 
@@ -47,3 +49,12 @@ def _escaped(byte: int) -> str:
     if byte in _ESCAPES:
         return "\\" + _ESCAPES[byte]
     return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+
+
+def fitting(them: Iterable[One], size: Callable[[One], int], most: int, room: int) -> Iterator[One]:
+    """Yield the first of them, at most so many, and as many as have room together."""
+    for one in islice(them, most):
+        room -= size(one)
+        if room < 0:
+            return
+        yield one

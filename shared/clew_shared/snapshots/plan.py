@@ -126,8 +126,7 @@ def folders_of(listing: Listing) -> set[str]:
 
 def own_changes(rows: Sequence[Row], list_of: Listed, first: int) -> Changes:
     """Return what the goal changed from snapshot `first` to the last one; `rows` as in `plan`."""
-    found = plan(rows, list_of, first).entries
-    return {one.name: (one.wanted, one.present) for one in found}
+    return {one.name: (one.wanted, one.present) for one in plan(rows, list_of, first).entries}
 
 
 def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str, str]:
@@ -146,11 +145,8 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
 
 def _whose(
     rows: Sequence[Row], list_of: Listed, first: int, last: int | None
-) -> tuple[set[str], set[str], set[str], set[str]]:
-    """Return the names that the goal changed in what is undone, those of others, and of no one knows whom.
-
-    And those that others have changed up to the present.
-    """
+) -> tuple[set[str], ...]:
+    """Return whose names were changed in what is undone: the goal's, others', no one knows whose; others' up to now."""
     own, foreign, unknown, others = set[str](), set[str](), set[str](), set[str]()
     for seq, window in _windows(rows):
         if seq <= first:
@@ -245,7 +241,9 @@ class _Window:
         found = differences(then, now).keys()
         back = list_of(self.undone) if self.undone else {}
         undone = {one for one in found if self.undone and now.get(one) == back.get(one)}
-        explained = undone | {one for one, name in self.own.items() if _is_so(name, now.get(one))}
+        explained = undone | {
+            one for one, name in self.own.items() if name in _recorded(now.get(one))
+        }
         unexplained = (found | own) - explained
         own |= undone
         unknown = set(found) if self.all_foreign else set[str]()
@@ -258,6 +256,6 @@ class _Window:
         return own, foreign if self.watched else foreign | unexplained, unknown
 
 
-def _is_so(recorded: str, now: Entry | None) -> bool:
-    """Return whether an entry is as it was recorded; a folder that is not empty is no entry."""
-    return recorded in ((now.id or "/",) if now else ("", "/"))
+def _recorded(now: Entry | None) -> tuple[str, ...]:
+    """Return as what an entry may be on record; a folder that is not empty is no entry."""
+    return (now.id or "/",) if now else ("", "/")

@@ -150,16 +150,19 @@ class SnapshotStore:
             raise StoreSlowError(f"git {_verb(args)} took more than {left_s:.0f} s") from None
         except OSError as error:
             raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
-        if done.returncode:
-            code = done.returncode
+        if code := done.returncode:
             ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
-            said = _complaint(done.stderr) or ended
             # Names of temporary files would make each failure look like another one.
-            shown = re.sub(rf"{re.escape(str(self.folder))}[^\s']*", "the store", said)
-            raise GitFailedError(
-                f"git {_verb(args)}: {shown[:300]}", f"{ended}\n{os.fsdecode(done.stderr)}"
-            )
+            own = rf"{re.escape(str(self.folder))}[^\s']*"
+            shown = re.sub(own, "the store", _complaint(done.stderr) or ended)[:300]
+            said = f"{ended}\n{os.fsdecode(done.stderr)}"
+            raise GitFailedError(f"git {_verb(args)}: {shown}", said)
         return done.stdout, os.fsdecode(done.stderr)
+
+    def names(self, *args: str) -> list[str]:
+        """Run git and return the names that it prints with -z; raises as `run`."""
+        said = self.run(args[0], "-z", *args[1:])
+        return [os.fsdecode(name) for name in said.split(b"\0") if name]
 
     def blob(self, name: str) -> bytes:
         """Return the content of an object, like `TREE:modes`; raises StoreError."""
@@ -170,11 +173,9 @@ def at(folder: Path, git: str | None) -> SnapshotStore:
     """Return the store at a folder; raises StoreError without git, or with one that fails or is too old."""
     if git is None:
         raise StoreError("git is not installed")
-    version = git_version(git)
-    if version < GIT_OLDEST:
-        raise StoreError(
-            f"git is too old: {version_text(version)}, at least {version_text(GIT_OLDEST)}"
-        )
+    if (version := git_version(git)) < GIT_OLDEST:
+        least = version_text(GIT_OLDEST)
+        raise StoreError(f"git is too old: {version_text(version)}, at least {least}")
     return SnapshotStore(folder, git)
 
 

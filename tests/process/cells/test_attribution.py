@@ -5,7 +5,7 @@ from snapshots import GIT
 
 from clew_shared.record.touched import Touched
 from clew_shared.wire.executor import CheckRequest, DigestRequest
-from clew_worker.executor.world.contents import blob_id
+from clew_worker.executor.world.world import blob_id
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 

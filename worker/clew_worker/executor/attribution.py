@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
-from clew_shared.snapshots.names import folders_above, quoted
+from clew_shared.snapshots.names import fitting, folders_above, quoted
 from clew_worker.executor.world.world import WorldWatch
 
 PENDING_MAX = 100_000
@@ -26,7 +26,7 @@ _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
 class Attribution:
     """What has changed in a workspace since it was last reported, and whose that is.
 
-    `seen` counts the looks that have found changes.
+    `seen` counts the looks that have found changes. `left_running` says whether the goal has left something running.
 
     A new executor does not know what was done before it: its first look is where it begins. What it missed is visible
     in the snapshot at its start (`anchor`). Until there is one, it is not known whether someone else has changed
@@ -39,16 +39,17 @@ class Attribution:
         self._watch = watch
         self._left_running = left_running
         self.seen = 0
-        self._left = (
-            False  # something that the goal has left running was alive since the last report
-        )
+        self._left = False  # something of that was alive since the last report
         self._notes = notes
         self._own: dict[str, str] | None = {}  # None: there was more than was seen
         self._foreign: set[str] | None = set()
         self._anchored = False
-        self._noted = bool(notes and notes.exists())
-        if self._noted:
-            self._read_notes()
+        self._noted = notes is not None and notes.exists()
+        if notes is not None and self._noted:
+            try:
+                self._foreign = set(json.loads(notes.read_text()))
+            except (OSError, ValueError, TypeError):  # also where all of it was unknown
+                self._foreign = None
 
     def look(self, *, own: bool = False, restored: Iterable[str] = ()) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
@@ -71,12 +72,6 @@ class Attribution:
                 self._notes.unlink(missing_ok=True)
                 self._noted = False
 
-    def _read_notes(self) -> None:
-        try:
-            self._foreign = set(json.loads(self._notes.read_text()) if self._notes else [])
-        except (OSError, ValueError, TypeError):  # also where all of it was unknown
-            self._foreign = None
-
     def ran(self) -> None:
         """Note that a command has run: it may have left something running, which is no one else."""
         self._left = self._left or self._left_running()
@@ -85,10 +80,7 @@ class Attribution:
         """Take what the last look has found; see `look`. Quoted names that were `restored` are reported elsewhere."""
         changed = self._watch.changed()
         self.seen += changed is None or bool(changed)
-        if changed is None:
-            self._give_up(own=own)
-            return
-        found = {quoted(os.fsencode(path)): name for path, name in changed.items()}
+        found = {quoted(os.fsencode(path)): name for path, name in (changed or {}).items()}
         for name in restored:
             for one in (name, *folders_above(name)):
                 found.pop(one, None)
@@ -96,8 +88,11 @@ class Attribution:
             self._own |= found
         elif not own and self._foreign is not None:
             self._foreign |= found.keys()
-        if len(self._own or ()) + len(self._foreign or ()) > PENDING_MAX:
-            self._give_up(own=own)
+        if changed is None or len(self._own or ()) + len(self._foreign or ()) > PENDING_MAX:
+            if own:
+                self._own = None
+            else:
+                self._foreign = None
 
     def anchor(self) -> None:
         """Note that a snapshot was taken: what this executor has not seen of the time before is on record."""
@@ -107,9 +102,9 @@ class Attribution:
         """Return what has changed since the last report."""
         foreign = self._foreign if self._anchored else None
         touched = Touched(
-            own=tuple(_cut(self._own or {})),
+            own=tuple(_listed((self._own or {}).items())),
             own_total=-1 if self._own is None else len(self._own),
-            foreign=tuple(name for name, _ in _cut(dict.fromkeys(foreign or (), ""))),
+            foreign=tuple(name for name, _ in _listed((name, "") for name in foreign or ())),
             foreign_total=-1 if foreign is None else len(foreign),
             left=self._left,
         )
@@ -117,18 +112,11 @@ class Attribution:
         self._own, self._foreign = {}, set()
         return touched
 
-    def _give_up(self, *, own: bool) -> None:
-        if own:
-            self._own = None
-        else:
-            self._foreign = None
 
+def _listed(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the first names with their objects, as many as fit in an answer."""
 
-def _cut(found: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the first entries, as many as fit in an answer."""
-    room = NAMES_BYTES_MAX
-    for name in sorted(found)[:NAMES_MAX]:
-        room -= len(json.dumps(name, ensure_ascii=False).encode()) + _NAME_BYTES
-        if room < 0:
-            return
-        yield name, found[name]
+    def size(one: tuple[str, str]) -> int:
+        return len(json.dumps(one[0], ensure_ascii=False).encode()) + _NAME_BYTES
+
+    return fitting(sorted(found), size, NAMES_MAX, NAMES_BYTES_MAX)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from clew_shared.files.durable import closing
 from clew_worker.executor.launcher import CommandLauncher
 from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel
@@ -123,12 +124,11 @@ class Commands(CommandLauncher):
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            pid = self.start(argv, write_fd)
+            with closing(write_fd):
+                pid = self.start(argv, write_fd)
         except BaseException:
             os.close(read_fd)
             raise
-        finally:
-            os.close(write_fd)
         capture = Capture(output_bytes)
         timed_out = self._follow(pid, read_fd, capture, deadline, said)
         if timed_out or self._wire.closed:
@@ -146,10 +146,8 @@ class Commands(CommandLauncher):
         said: Callable[[str], None],
     ) -> bool:
         """Read along until the command itself has ended; return whether the deadline came first."""
-        pidfd = os.pidfd_open(pid)
-        fds: tuple[int, ...] = (pidfd, read_fd)
-        tell_at, untold = time.monotonic() + _SAID_EVERY_S, False
-        try:
+        tell_at, untold, fds = time.monotonic() + _SAID_EVERY_S, False, [read_fd]
+        with closing(os.pidfd_open(pid)) as pidfd:
             while not self._wire.closed:
                 now = time.monotonic()
                 if now >= deadline:
@@ -158,18 +156,15 @@ class Commands(CommandLauncher):
                     said(capture.tail())
                     tell_at, untold = now + _SAID_EVERY_S, False
                 until = min(deadline, tell_at) if untold else deadline
-                ready = self._wire.wait(fds, until - now)
+                ready = self._wire.wait((pidfd, *fds), until - now)
                 if pidfd in ready:  # asked first: a process that it left behind may print for ever
                     break
                 if read_fd in ready:
                     data = os.read(read_fd, _CHUNK)
                     capture.add(data)
                     untold = untold or bool(data)
-                    if not data:
-                        fds = (pidfd,)
-            return False
-        finally:
-            os.close(pidfd)
+                    fds = fds if data else []
+        return False
 
     def _read_rest(self, read_fd: int, capture: Capture) -> None:
         """Read what is still in the pipe; a background process may hold it open for long."""

@@ -17,6 +17,7 @@ import sys
 import time
 from typing import NoReturn
 
+from clew_shared.files.durable import closing
 from clew_worker.executor import starter
 from clew_worker.sandbox import landlock, privileges
 
@@ -41,21 +42,16 @@ class CommandLauncher:
         self._folder = folder
         self._rules = rules
         self._open_files = open_files
-        self._starter: tuple[int, socket.socket] | None = None
+        self.starter = 0
+        """The pid of the starter, 0 for none."""
+        self._sock: socket.socket | None = None
         self._as_program = True
         self.env: dict[str, str] = {}
         """What commands have in their environment in place of the executor's own."""
 
-    @property
-    def starter(self) -> int:
-        """The pid of the starter, 0 for none."""
-        return self._starter[0] if self._starter else 0
-
     def close(self) -> None:
         """End the starter, which exits when its socket closes."""
-        if self._starter is not None:
-            pid = self._starter[0]
-            self._forget()
+        if pid := self._forget():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
@@ -63,8 +59,15 @@ class CommandLauncher:
         """Collect every child of this process that has ended; the starter may be one of them."""
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
-                if self._starter is not None and pid == self._starter[0]:
+                if pid == self.starter:
                     self._forget()
+
+    def _forget(self) -> int:
+        """Close the socket to the starter; return its pid."""
+        if self._sock is not None:
+            self._sock.close()
+        pid, self.starter, self._sock = self.starter, 0, None
+        return pid
 
     def start(self, argv: list[str], output: int) -> int:
         """Have the starter start a command whose output goes to `output`; return its pid."""
@@ -79,7 +82,10 @@ class CommandLauncher:
             pid = self._try_start(request, output)
             if pid is not None:
                 return pid
-            self._kill()
+            if self.starter:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.starter, signal.SIGKILL)
+                self.close()
             self._as_program = False  # it may be that the program itself ends at once, each time
         raise CommandError("the process that starts commands keeps exiting; nothing was started")
 
@@ -87,47 +93,31 @@ class CommandLauncher:
         """Start a command; None if the starter had ended, and then nothing runs."""
         answer_r, answer_w = os.pipe2(os.O_CLOEXEC)
         go_r, go_w = os.pipe2(os.O_CLOEXEC)
-        try:
+        with closing(answer_r), closing(go_w):
             try:
-                socket.send_fds(self._socket(), [request], [output, answer_w, go_r, self._folder])
+                with closing(answer_w), closing(go_r):
+                    fds = [output, answer_w, go_r, self._folder]
+                    socket.send_fds(self._socket(), [request], fds)
             except (BrokenPipeError, ConnectionResetError):
                 return None
-            finally:
-                os.close(answer_w)
-                os.close(go_r)
             return _release(answer_r, go_w)
-        finally:
-            os.close(answer_r)
-            os.close(go_w)
 
     def _socket(self) -> socket.socket:
         """Return the socket to the starter, which is started if there is none."""
-        if self._starter is None:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._sock is not None:
+            return self._sock
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
             try:
                 pid = os.fork()
             except OSError as error:
                 ours.close()
                 raise CommandError(_NO_FORK.format(error.strerror)) from error
-            else:
-                if pid == 0:
-                    self._be_starter(theirs.fileno())
-            finally:
-                theirs.close()
-            ours.settimeout(_START_TIMEOUT_S)
-            self._starter = (pid, ours)
-        return self._starter[1]
-
-    def _forget(self) -> None:
-        if self._starter is not None:
-            self._starter[1].close()
-            self._starter = None
-
-    def _kill(self) -> None:
-        if self._starter is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._starter[0], signal.SIGKILL)
-            self.close()
+            if pid == 0:
+                self._be_starter(theirs.fileno())
+        ours.settimeout(_START_TIMEOUT_S)
+        self.starter, self._sock = pid, ours
+        return ours
 
     def _be_starter(self, fd: int) -> NoReturn:
         """Be the process that starts commands, in a domain of its own, until the socket closes."""

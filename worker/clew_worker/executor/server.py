@@ -10,8 +10,9 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,10 @@ class ExecutorServer:
         return ActionDone(
             id=request.id,
             seq=request.seq,
-            result=outcome.result,
-            output=outcome.output,
-            exit_code=outcome.exit_code,
             duration_s=duration_s,
-            changed=outcome.changed,
             world=world,
             touched=self._attribution.report(),
+            **vars(outcome),
         )
 
     def _check(self, request: CheckRequest) -> CheckDone:
@@ -150,12 +148,10 @@ class ExecutorServer:
         )
 
     def _digest(self, request: DigestRequest) -> DigestDone:
-        world = None
         if request.names_only:
-            self._attribution.look(own=request.own)
-        else:
-            world = self._watch.digest()
-            self._attribution.sort(own=request.own)
+            self._watch.look()
+        world = None if request.names_only else self._watch.digest()
+        self._attribution.sort(own=request.own)
         touched = self._attribution.report() if request.report else Touched()
         return DigestDone(id=request.id, world=world, touched=touched)
 
@@ -191,28 +187,26 @@ class ExecutorServer:
         except OSError:  # no descriptors: it is not known
             return True
 
-    def _tell(self, number: int) -> Callable[[str], None]:
-        return lambda tail: self._wire.send(ActionSaid(id=number, tail=tail))
-
     def _carry_out(
-        self, request: RunRequest | CheckRequest, name: str, args: dict[str, object]
+        self, request: RunRequest | CheckRequest, name: str, args: Mapping[str, object]
     ) -> tuple[ToolOutcome, float]:
         """Run a tool; return its outcome, with an output that fits in one answer, and the seconds it took."""
         started = time.monotonic()
         if self._workspace.gone:
             outcome = ToolOutcome("error", _GONE.format(self._workspace.root), changed=False)
         else:
-            limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
-            context = ToolContext(
-                self._workspace, self._commands, self._wire, request.timeout_s, limit
-            )
+            most = min(request.output_bytes, _OUTPUT_BYTES_MAX)
+            parts = self._workspace, self._commands, self._wire
+            context = ToolContext(*parts, request.timeout_s, most)
             if isinstance(request, RunRequest):
-                told = self._tell(request.id)
-                context = replace(context, limit=request.limit, said=told)
+                context = replace(context, limit=request.limit, said=partial(self._say, request.id))
             outcome = tools.carry_out(name, args, context)
-            text = cut(outcome.output, limit + 200)  # room for a note after the output
+            text = cut(outcome.output, most + 200)  # room for a note after the output
             outcome = replace(outcome, output=text)
         return outcome, round(time.monotonic() - started, 4)
+
+    def _say(self, number: int, tail: str) -> None:
+        self._wire.send(ActionSaid(id=number, tail=tail))
 
 
 def _named(error: Exception) -> str:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 SOCKET = 3
 REQUEST_BYTES_MAX = 120 * 1024  # a string of a command line has 128 KiB at most (MAX_ARG_STRLEN)
@@ -43,7 +43,8 @@ def _start_one(sock: socket.socket) -> bool:
     if between == 0:
         child = _fork(answer)
         if child == 0:
-            _become(json.loads(data), output, answer, go, folder)
+            asked = json.loads(data)
+            _become(asked["argv"], asked["env"], output, answer, go, folder)
         if child > 0:
             os.write(answer, b"%d" % child)
         os._exit(0)
@@ -64,7 +65,9 @@ def _fork(answer: int) -> int:
         return -1
 
 
-def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: int) -> NoReturn:
+def _become(
+    argv: list[str], env: dict[str, str], output: int, answer: int, go: int, folder: int
+) -> NoReturn:
     """Become the command, as soon as the executor follows it; answer why, if it cannot start."""
     try:
         os.setsid()
@@ -74,10 +77,10 @@ def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: 
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         if os.read(go, 1):
             os.fchdir(folder)
-            os.environ.update(request["env"])
-            os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - starting it is the job
+            os.environ.update(env)
+            os.execvp(argv[0], argv)  # noqa: S606 - starting it is the job
     except OSError as error:
-        os.write(answer, f"cannot start {request['argv'][0]}: {error.strerror}\n".encode())
+        os.write(answer, f"cannot start {argv[0]}: {error.strerror}\n".encode())
     except ValueError as error:
         os.write(answer, f"cannot start the command: {error}\n".encode())
     finally:

@@ -9,11 +9,14 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
+from clew_shared.files.durable import closing
 from clew_worker.sandbox import kernel
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathError(Exception):
@@ -32,10 +35,6 @@ class TooLargeError(PathError):
     """The file is too large for what was asked."""
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
 def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
     """Open a path beneath the folder `root`; OSError (EXDEV, ELOOP) where it leads out, or has a link without `links`.
 
@@ -46,18 +45,42 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.EPERM):
             raise
-    *folders, name = path.split("/")
-    at = os.dup(root)
+    first, _, rest = path.partition("/")
+    below = os.O_PATH | os.O_DIRECTORY if rest else flags
     try:
-        for folder in folders:
-            below = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=at)
-            os.close(at)
-            at = below
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
+        fd = os.open(first, below | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=root)
     except NotADirectoryError as error:
         raise OSError(errno.ELOOP, "a link, or not a folder") from error
-    finally:
-        os.close(at)
+    if not rest:
+        return fd
+    with closing(fd):
+        return open_beneath(fd, rest, flags, mode, links=links)
+
+
+def made_folder(
+    path: str, opened: Callable[[str], int], mode: int | None = None, *, over: bool = False
+) -> int:
+    """Open a folder with `opened`, making it and those above it if absent, with exactly this mode, if there is one.
+
+    `over`: what else is there in the place of one, like a link, is removed.
+    """
+    absent = (errno.ENOENT, *((errno.ELOOP, errno.ENOTDIR) if over else ()))
+    try:
+        return opened(path)
+    except OSError as error:
+        if error.errno not in absent or path == ".":
+            raise
+    above, name = os.path.split(path)
+    with closing(made_folder(above or ".", opened, mode, over=over)) as upper:
+        if over:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=upper)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=upper)
+        found = opened(path)
+        if mode is not None:
+            os.fchmod(found, mode)
+        return found
 
 
 class Workspace:
@@ -87,13 +110,19 @@ class Workspace:
         """Normalise a path against the workspace ("." for itself); PathError if it leads out."""
         if "\0" in path:
             raise PathError(f"{path!r:.80} is not a path")
-        full = os.path.normpath(os.path.join(self.root, path or "."))  # noqa: PTH118
+        return self._below(os.path.normpath(os.path.join(self.root, path or ".")), path)  # noqa: PTH118
+
+    def _below(self, full: str, path: str) -> str:
         for root in (self.root, self._given):
             if full == root:
                 return "."
             if full.startswith(root.rstrip("/") + "/"):
                 return full[len(root.rstrip("/")) + 1 :]
         raise self._outside(path)
+
+    def _resolved(self, path: str) -> str:
+        """Follow every link of a path; relative to the workspace again."""
+        return self._below(os.path.realpath(Path(self.root, self.relative(path))), path)
 
     def _outside(self, path: str) -> PathError:
         return PathError(f"{path:.200} is outside the workspace; use a path inside it")
@@ -103,29 +132,14 @@ class Workspace:
 
         A link with an absolute target inside the workspace is followed; never blocks on a FIFO.
         """
-        relative = self.relative(path)
         flags |= os.O_NONBLOCK | os.O_NOCTTY
-        try:
-            return open_beneath(self._fd, relative, flags, mode)
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.ELOOP):
-                raise
-        inside = self._resolved(path)
-        try:
-            return open_beneath(self._fd, inside, flags, mode)
-        except OSError as error:
-            if error.errno in (errno.EXDEV, errno.ELOOP):
-                raise self._outside(path) from error
-            raise
-
-    def _resolved(self, path: str) -> str:
-        """Follow every link of a path; relative to the workspace again."""
-        real = os.path.realpath(Path(self.root, self.relative(path)))
-        if real == self.root:
-            return "."
-        if not real.startswith(self.root.rstrip("/") + "/"):
-            raise self._outside(path)
-        return real[len(self.root.rstrip("/")) + 1 :]
+        for inside in (self.relative, self._resolved):
+            try:
+                return open_beneath(self._fd, inside(path), flags, mode)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.ELOOP):
+                    raise
+        raise self._outside(path)
 
     def open_regular(self, path: str) -> tuple[int, os.stat_result]:
         """Open a file for reading; PathError if there is none, or it is not a regular file."""
@@ -143,7 +157,7 @@ class Workspace:
     def open_folder(self, path: str) -> int:
         """Open a folder for reading; PathError if there is none."""
         try:
-            return self.open(path, _FOLDER)
+            return self.open(path, FOLDER)
         except NotADirectoryError as error:
             raise PathError(f"{path} is not a folder") from error
         except OSError as error:
@@ -152,21 +166,7 @@ class Workspace:
     def _why(self, path: str, error: OSError) -> PathError:
         if isinstance(error, FileNotFoundError):
             return MissingError(path)
-        return PathError(f"{path}: {_reason(error)}")
-
-    def _make_folder(self, path: str) -> int:
-        """Open a folder, making it and those above it if absent."""
-        try:
-            return self.open(path, _FOLDER)
-        except FileNotFoundError:
-            above, name = os.path.split(path)
-        upper = self._make_folder(above or ".")
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=upper)
-        finally:
-            os.close(upper)
-        return self.open(path, _FOLDER)
+        return PathError(f"{path}: {error.strerror or error}")
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a whole file at once: it has the old content or the new, never a part.
@@ -177,22 +177,16 @@ class Workspace:
         relative = self._resolved(path)  # the folder is opened beneath the workspace all the same
         folder, name = os.path.split(relative)
         try:
-            at = self._make_folder(folder or ".")
+            with closing(made_folder(folder or ".", lambda one: self.open(one, FOLDER))) as at:
+                _replace_at(at, name, data)
         except OSError as error:
-            raise PathError(f"{path}: {_reason(error)}") from error
-        try:
-            _replace_at(at, name, data)
-        except OSError as error:
-            raise PathError(f"{path}: {_reason(error)}") from error
-        finally:
-            os.close(at)
+            raise PathError(f"{path}: {error.strerror or error}") from error
 
 
 def _replace_at(at: int, name: str, data: bytes) -> None:
     """Write `data` beside `name` in the folder `at`, then put it in its place."""
     draft = f".clew-{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(draft, flags, 0o666, dir_fd=at)
+    fd = os.open(draft, NEW, 0o666, dir_fd=at)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)

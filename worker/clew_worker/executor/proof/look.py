@@ -7,14 +7,16 @@ import os
 import shutil
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from clew_shared.files.durable import closing
 from clew_shared.proof.deciding import decided_by
-from clew_shared.proof.judges import Patterns, matcher
+from clew_shared.proof.judges import matcher
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewDone, ViewRequest
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.proof.changes import Side, changes, diff
+from clew_worker.executor.proof.changes import changes, diff
 from clew_worker.executor.proof.tools import (
     NOTE,
     Note,
@@ -24,15 +26,14 @@ from clew_worker.executor.proof.tools import (
     noted,
 )
 from clew_worker.executor.snapshots.index import Index
-from clew_worker.executor.snapshots.restoring import Contents
-from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.snapshots.restoring import StoredContents
+from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
 from clew_worker.sandbox.kernel import descendants
 
 LOOK_S = 60.0
+_FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500
 """How many names of each kind an answer has; the view finds all of them itself."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Prover:
@@ -76,12 +77,8 @@ class Prover:
             return LookDone(id=request.id, fault=str(error))
 
     def _looked(self, request: LookRequest, starter: int) -> LookDone:
-        store, patterns = self._store(), _patterns(request)
-        found = changes(store, request.base, request.end, patterns, request.theirs)
-        before = Note.read(self._folder)
-        now = noted(self._root, self._ignored())
-        new, changed = compared(self._root, before, now)
-        ignore = matcher(patterns.ignore)
+        found = changes(self._store(), request)
+        _, new, changed, settings = self._since_the_start(request)
         own = [path for path in found.all if path not in found.judging]
         told = sorted({*found.judging, *found.mixed, *found.within})
         names = {
@@ -89,9 +86,9 @@ class Prover:
             "added": found.added,
             "mixed": list(found.mixed),
             "within": found.within,
-            "new_tools": [one for one in new if not ignore(one)],
-            "tools": [one for one in changed if not ignore(one)],
-            "git": changed_settings(before.git, now.git),
+            "new_tools": new,
+            "tools": changed,
+            "git": settings,
             "home": home_config(self._home) if self._home.name else [],
             "alive": _alive(starter),
             "watches": found.watches,
@@ -100,9 +97,20 @@ class Prover:
             "programs": decided_by(request.checks, own),
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
-        text = diff(store, request.base, request.end, told)
+        text = diff(self._store(), request.base, request.end, told)
         done = LookDone(id=request.id, had_tests=found.had_tests, diff=text)
         return done.model_copy(update=shown)
+
+    def _since_the_start(
+        self, request: LookRequest | ViewRequest
+    ) -> tuple[Note, list[str], list[str], list[str]]:
+        """Return what was noted then, the tools that are new, those that are changed, and the changed settings."""
+        before, now = Note.read(self._folder), noted(self._root, self._ignored())
+        ignore = matcher(request.ignore)
+        new, changed = (
+            [one for one in paths if not ignore(one)] for paths in compared(self._root, before, now)
+        )
+        return before, new, changed, changed_settings(before.git, now.git)
 
     # -- the view ------------------------------------------------------------------------------------
 
@@ -122,9 +130,8 @@ class Prover:
         return ViewDone(id=request.id)
 
     def _take_away(self, request: ViewRequest) -> None:
-        patterns = _patterns(request)
-        found = changes(self._store(), request.base, request.end, patterns, request.theirs)
-        kept = matcher(patterns.may_change)
+        found = changes(self._store(), request)
+        kept = matcher(request.may_change)
         files = [one for one in found.judging if not kept(one)]
         wanted = {
             "judges": files,
@@ -133,76 +140,47 @@ class Prover:
             "work": [one for one in found.all if one not in found.judging],
         }[request.take]
         mixed = found.mixed if request.take in ("judges", "data") else {}
-        with contextlib.closing(Contents(self._store())) as contents:
+        with contextlib.closing(StoredContents(self._store())) as contents:
             for path in wanted:
-                self._put(path, found.all[path][0], contents)
+                if before := found.all[path][0]:
+                    self._write(path, before.mode, contents.read(before.id))
+                else:
+                    _remove(self._root / path)
         for path, data in mixed.items():
-            if kept(path):
-                continue
-            side = found.all[path][1]
-            self._write(path, side.mode if side else "100644", data)
+            if not kept(path):
+                now = found.all[path][1]
+                self._write(path, now.mode if now else _FILE, data)
         if request.settings:
-            self._put_back_settings(request)
-
-    def _put_back_settings(self, request: ViewRequest) -> None:
-        """Take away tools that are new, and put back the repository's settings."""
-        before = Note.read(self._folder)
-        now = noted(self._root, self._ignored())
-        ignore = matcher(request.ignore)
-        for path in compared(self._root, before, now)[0]:
-            if not ignore(path):
-                _remove(self._root / path)
-        for path in changed_settings(before.git, now.git):
-            if path in before.git:
-                self._write(path, "100755" if "hooks/" in path else "100644", before.content(path))
-            else:
-                _remove(self._root / path)
+            start, new, _, settings = self._since_the_start(request)
+            for path in [*new, *settings]:
+                if path in start.git:
+                    mode = _PROGRAM if "hooks/" in path else _FILE
+                    self._write(path, mode, start.content(path))
+                else:
+                    _remove(self._root / path)
 
     def _drop_compiled(self, since: float) -> None:
         """Remove what Python has compiled of the files in snapshots since the goal began: sources may say otherwise."""
-        names = os.fsdecode(self._index().run("ls-files", "-z")).split("\0")
-        for folder in {name.rpartition("/")[0] for name in names if name.endswith(".py")}:
+        names = (name for name in self._index().names("ls-files") if name.endswith(".py"))
+        for folder in {name.rpartition("/")[0] for name in names}:
             for path in (self._root / folder / "__pycache__").glob("*"):
                 with contextlib.suppress(OSError):
                     if path.lstat().st_ctime >= since:
                         path.unlink()
 
-    def _put(self, path: str, side: Side | None, contents: Contents) -> None:
-        if side is None:
-            _remove(self._root / path)
-        else:
-            self._write(path, side.mode, contents.read(side.name))
-
-    def _write(self, path: str, mode: str, data: bytes) -> None:
+    def _write(self, path: str, mode: int, data: bytes) -> None:
         """Write a file anew, whatever is in its way; no link is followed: one may lead out of the view."""
-        *folders, name = path.split("/")
-        at = os.dup(self._workspace.fileno())
-        try:
-            for folder in folders:
-                below = _entered(folder, at)
-                os.close(at)
-                at = below
+        root = self._workspace.fileno()
+        folder, _, name = path.rpartition("/")
+        opened = partial(open_beneath, root, flags=FOLDER, links=False)
+        with closing(made_folder(folder or ".", opened, over=True)) as at:
             _remove(Path(f"/proc/self/fd/{at}", name))
-            if mode == "120000":
+            if stat.S_ISLNK(mode):
                 os.symlink(data, name, dir_fd=at)
                 return
-            with open(os.open(name, _NEW, 0o600, dir_fd=at), "wb") as file:  # noqa: PTH123 - a descriptor
+            with open(os.open(name, NEW, 0o600, dir_fd=at), "wb") as file:  # noqa: PTH123 - a descriptor
                 file.write(data)
-                os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
-        finally:
-            os.close(at)
-
-
-def _entered(folder: str, at: int) -> int:
-    """Open a folder below `at`, made where something else is there."""
-    try:
-        return os.open(folder, _FOLDER, dir_fd=at)
-    except FileNotFoundError:
-        pass
-    except (NotADirectoryError, OSError):
-        os.unlink(folder, dir_fd=at)
-    os.mkdir(folder, dir_fd=at)
-    return os.open(folder, _FOLDER, dir_fd=at)
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
 
 
 def _remove(path: Path) -> None:
@@ -240,10 +218,6 @@ def _alive(starter: int) -> list[str]:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
                 found += [os.fsdecode(line)[:80]] if line else []
     return found
-
-
-def _patterns(request: LookRequest | ViewRequest) -> Patterns:
-    return Patterns(request.judges, request.ignore, request.may_change)
 
 
 def _is_git(name: str) -> bool:

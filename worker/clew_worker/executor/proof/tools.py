@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clew_shared.files.durable import sync
+from clew_shared.files.durable import write_json
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
 
@@ -67,11 +67,7 @@ class Note:
 
     def save(self, store: Path) -> None:
         """Write it durably; raises OSError."""
-        draft = store / f"{NOTE}.new"
-        draft.write_text(json.dumps({"tools": self.tools, "git": self.git}))
-        sync(draft)
-        draft.replace(store / NOTE)
-        sync(store)
+        write_json(store / NOTE, {"tools": self.tools, "git": self.git})
 
 
 def noted(root: Path, ignored: list[str]) -> Note:
@@ -113,9 +109,8 @@ def _judged(path: str, name: str, beside: dict[str, bool], *, whole: bool) -> bo
     above, _, folder = path.rstrip("/").rpartition("/")
     if folder in ("site-packages", "dist-packages"):
         is_start = not beside[name] and _START_FILES.fullmatch(name)
-        return (
-            True if is_start or _RUNNERS_PY.fullmatch(name) or name.endswith(".dist-info") else None
-        )
+        is_runner = _RUNNERS_PY.fullmatch(name) or name.endswith(".dist-info")
+        return True if is_start or is_runner else None
     if folder.endswith(".dist-info"):
         return True if _RECORDS.fullmatch(name) else None
     if folder == "node_modules" or above.endswith("node_modules"):
@@ -150,9 +145,8 @@ def compared(root: Path, before: Note, now: Note) -> tuple[list[str], list[str]]
     differ = [path for path, name in now.tools.items() if name and before.tools.get(path) != name]
     records = _Records(root, before, now)
     odd = [path for path in sorted(differ) if not records.explain(path)]
-    return [one for one in odd if one not in before.tools], [
-        one for one in odd if one in before.tools
-    ]
+    new = [one for one in odd if one not in before.tools]
+    return new, [one for one in odd if one in before.tools]
 
 
 class _Records:
@@ -165,13 +159,7 @@ class _Records:
     def explain(self, path: str) -> bool:
         """Return whether an installation explains a file that is new or changed."""
         name = path.rpartition("/")[2]
-        if name in (
-            "RECORD",
-            "direct_url.json",
-            "entry_points.txt",
-            "pyvenv.cfg",
-            ".package-lock.json",
-        ):
+        if _RECORDS.fullmatch(name):
             return path not in self._before.tools and not self._is_bare_plugin(path)
         if "/node_modules/" in f"/{path}":
             return self._installed_by_npm(path)
@@ -183,22 +171,18 @@ class _Records:
 
     def _is_bare_plugin(self, path: str) -> bool:
         """Return whether entry points of pytest stand in a folder that no installer has made."""
-        if not path.endswith("/entry_points.txt"):
-            return False
-        folder = self._root / path.rpartition("/")[0]
-        text = (self._root / path).read_text(errors="replace")
-        return "[pytest11]" in text and (
-            not (folder / "RECORD").exists() or (folder / "direct_url.json").exists()
+        at = self._root / path
+        return (
+            at.name == "entry_points.txt"
+            and "[pytest11]" in at.read_text(errors="replace")
+            and (not (at.parent / "RECORD").exists() or (at.parent / "direct_url.json").exists())
         )
 
     def _is_python(self, path: str) -> bool:
         """Return whether this is a new environment's link to a Python outside of the workspace, or a copy of one."""
-        target = self._root / path
-        if path in self._before.tools or Path(os.path.realpath(target)).is_relative_to(
-            self._root.resolve()
-        ):
-            return path not in self._before.tools and _starts_as_program(target)
-        return True
+        at = self._root / path
+        is_inside = Path(os.path.realpath(at)).is_relative_to(self._root.resolve())
+        return path not in self._before.tools and (not is_inside or _starts_as_program(at))
 
     def _installed_by_npm(self, path: str) -> bool:
         """Return whether the last installation is newer than the start, and the file not newer than that."""
@@ -229,9 +213,8 @@ class _Records:
             found = self._hashes[site] = {}
             for record in (self._root / site).glob("*.dist-info/RECORD"):
                 path = str(record.relative_to(self._root))
-                if self._before.tools.get(path, self._now.tools.get(path)) != self._now.tools.get(
-                    path
-                ):
+                now = self._now.tools.get(path)
+                if self._before.tools.get(path, now) != now:
                     continue
                 for row in csv.reader(record.read_text(errors="replace").splitlines()):
                     if len(row) > 1 and row[1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -9,9 +10,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from clew_shared.files.durable import closing
 from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import folders_above, quoted
+from clew_shared.snapshots.names import fitting, folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
+from clew_worker.executor.workspace import FOLDER
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
@@ -55,14 +58,14 @@ class Index:
         git lists a repository inside as one name, until a file of it is in the index.
         """
         inner: set[str] = set()
+        options = ("-z", "-o", "-m", "-d", "--deduplicate", rules)
         while True:
-            said, complaint = self._git.run_and_hear(
-                "ls-files", "-z", "-o", "-m", "-d", "--deduplicate", rules
-            )
+            said, complaint = self._git.run_and_hear("ls-files", *options)
             names = [os.fsdecode(name) for name in said.split(b"\0") if name]
             found = {name for name in names if name.endswith("/")} - inner
-            if not found:
-                self._hear(complaint)
+            if not found:  # what it says of rules that it does not obey is no matter
+                closed = (one for one in _CLOSED.findall(complaint) if not self._covered(one))
+                self.left_out |= dict.fromkeys(closed, "unreadable")
                 return [one for one in names if one not in inner and not self._covered(one)], inner
             inner |= found
             lines = (f"100644 {_EMPTY_BLOB}\t{name}.clew" for name in found)
@@ -70,24 +73,21 @@ class Index:
 
     def update(self, names: Iterable[str]) -> None:
         """Take in these names as they are now; raises StoreError, NoRoomError."""
-        batches: list[list[str]] = [[]]
-        gone, size, total = [], 0, 0
-        for name in sorted(names):
-            bytes_there = self._fit(name)
-            if bytes_there is None:
-                gone.append(name)
-                continue
-            total += bytes_there
-            size += bytes_there
-            batches[-1].append(name)
-            if size > _BATCH_BYTES:
-                batches.append([])
-                size = 0
-        if total > self._room:
+        sizes = {name: self._fit(name) for name in sorted(names)}
+        if sum(filter(None, sizes.values())) > self._room:
             raise NoRoomError("the snapshots have reached [snapshots] max_mb")
-        if gone:
+        if gone := [name for name, size in sizes.items() if size is None]:
             self._tell(gone, "update-index", "-z", "--force-remove", "--stdin")
-        for batch in filter(None, batches):
+        batch, batch_size = list[str](), 0
+        for name, size in sizes.items():
+            if size is None:
+                continue
+            batch.append(name)
+            batch_size += size
+            if batch_size > _BATCH_BYTES:
+                self._add(batch)
+                batch, batch_size = [], 0
+        if batch:
             self._add(batch)
 
     def _add(self, batch: list[str]) -> None:
@@ -117,13 +117,14 @@ class Index:
 
     def modes(self, rules: str) -> tuple[int, dict[str, int]]:
         """Return how many files the index has, and what git does not keep, as in `entries.modes_text`."""
-        kept = [os.fsdecode(one) for one in self._git.run("ls-files", "-z").split(b"\0") if one]
+        kept = self._git.names("ls-files")
         found = dict.fromkeys(self.left_out, LEFT_OUT.mode)
         for name in kept:
             info = self._look(name)
-            bits = _own_mode(info.st_mode) if info and stat.S_ISREG(info.st_mode) else None
-            if bits is not None:
-                found[name] = bits
+            if info and stat.S_ISREG(info.st_mode):
+                bits = stat.S_IMODE(info.st_mode)
+                if bits != (0o755 if bits & 0o100 else 0o644):
+                    found[name] = bits
         found |= self._empty_folders(rules)
         folders = sorted({folder for name in kept for folder in folders_above(name)})
         self.inner = [one for one in folders if self._look(f"{one}/.git")][:_INNER_MAX]
@@ -134,7 +135,7 @@ class Index:
 
         git lists a folder in which everything is ignored, too, but then what is in it as well.
         """
-        names = sorted(self._names("ls-files", "-z", "-o", "-i", "--directory", rules))
+        names = sorted(self._git.names("ls-files", "-o", "-i", "--directory", rules))
         pairs = itertools.zip_longest(names, names[1:], fillvalue="")
         found = [one for one, after in pairs if one[-1] != "/" or not after.startswith(one)]
         found = [one for one in found if not self._covered(one)]
@@ -142,42 +143,29 @@ class Index:
 
     def _empty_folders(self, rules: str) -> dict[str, int]:
         """Return the modes of empty folders: git names the highest folder that has nothing of the index."""
-        options = ("ls-files", "-z", "-o", "--directory", rules)
+        options = ("ls-files", "-o", "--directory", rules)
         found: dict[str, int] = {}
-        left = [name for name in self._names(*options) if name.endswith("/")]
-        ignored = set(self._names(*options, "-i")) if left else set()
+        left = [name for name in self._git.names(*options) if name.endswith("/")]
+        ignored = set(self._git.names(*options, "-i")) if left else set()
         while left:
             folder = left.pop()
             info = self._look(folder)
             if info is None or self._covered(folder) or folder in ignored:
                 continue
-            try:
-                at = os.open(
-                    folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._root
-                )
-            except OSError:
-                continue
-            with os.scandir(at) as listing:
-                entries = list(listing)
-                below = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-            os.close(at)
-            if not entries:
-                found[folder.rstrip("/")] = info.st_mode
-            elif ".git" not in {one.name for one in entries}:
-                left += [f"{folder}{name}/" for name in below]
+            with (
+                contextlib.suppress(OSError),
+                closing(os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=self._root)) as at,
+                os.scandir(at) as listing,
+            ):
+                is_folder = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
+                if not is_folder:
+                    found[folder.rstrip("/")] = info.st_mode
+                elif ".git" not in is_folder:
+                    left += [f"{folder}{name}/" for name, below in is_folder.items() if below]
         return found
-
-    def _names(self, *args: str) -> list[str]:
-        return [os.fsdecode(name) for name in self._git.run(*args).split(b"\0") if name]
 
     def _tell(self, names: Iterable[str], *args: str) -> None:
         self._git.run(*args, data=b"".join(os.fsencode(name) + b"\0" for name in names))
-
-    def _hear(self, complaint: str) -> None:
-        """Leave out the folders that git could not read; what it says of rules that it does not obey is no matter."""
-        for folder in _CLOSED.findall(complaint):
-            if not self._covered(folder):
-                self.left_out[folder] = "unreadable"
 
     def _look(self, name: str) -> os.stat_result | None:
         try:
@@ -206,17 +194,7 @@ class Index:
         return None
 
 
-def _own_mode(mode: int) -> int | None:
-    """Return the permissions of a file's `st_mode` where git does not keep them, else None."""
-    bits = stat.S_IMODE(mode)
-    return None if bits == (0o755 if mode & 0o100 else 0o644) else bits
-
-
 def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[str, str]]:
     """Yield the first paths with their quoted names, as many as fit in an answer."""
-    for _, path in zip(range(most), names, strict=False):
-        name = quoted(os.fsencode(path))
-        most_bytes -= len(name.encode())
-        if most_bytes < 0:
-            return
-        yield path, name
+    them = ((path, quoted(os.fsencode(path))) for path in names)
+    return fitting(them, lambda one: len(one[1].encode()), most, most_bytes)

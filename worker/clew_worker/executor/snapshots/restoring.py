@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from clew_shared.files.durable import closing
 from clew_shared.snapshots.entries import LEFT_OUT, Entry, Reverted
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
@@ -29,17 +30,14 @@ from clew_shared.wire.executor import (
     RestoreRequest,
 )
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.workspace import Workspace, open_beneath
-from clew_worker.executor.world.contents import blob_hash, blob_id, stamp_of
+from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
+from clew_worker.executor.world.world import blob_id, hash_of_file, stamp_of
 from clew_worker.sandbox import kernel
 
 RESTORE_S = 90.0
 """How long one request may take; the daemon waits longer for the answer."""
 
 _DRAFT = ".clew-undo.tmp"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
 _CHUNK, _COMPARED_BYTES_MAX = 1 << 20, 1 << 30
@@ -56,6 +54,7 @@ class Restorer:
     def __init__(self, spec: CellSpec, workspace: Workspace) -> None:
         self._root = workspace.fileno()
         self._store = SnapshotStore(Path(spec.sandbox.store), spec.git)
+        self._until = 0.0
         self._kept: set[str] = set()
         self._emptied: set[str] = set()
 
@@ -64,15 +63,10 @@ class Restorer:
         restored: list[tuple[str, str]] = []
         left: list[str] = []
         faults: dict[str, str] = {}
-        until = time.monotonic() + RESTORE_S
+        self._until = time.monotonic() + RESTORE_S
         self._kept = {os.fsdecode(unquoted(name)) for name in request.kept}
-        late = f"it took more than {RESTORE_S:.0f} s"
-        with contextlib.closing(Contents(self._store)) as contents:
+        with contextlib.closing(StoredContents(self._store)) as contents:
             for entry in request.entries:
-                if time.monotonic() > until:
-                    left.append(entry.name)
-                    faults[entry.name] = late
-                    continue
                 try:
                     if entry.wanted is not None:
                         self._remove_emptied()
@@ -88,27 +82,32 @@ class Restorer:
                     faults[entry.name] = plain(OSError(error.errno, error.strerror))
                 left.append(entry.name)
             self._remove_emptied()
-        with contextlib.suppress(OSError):
-            self._sync()
+        with contextlib.suppress(OSError), closing(self._open("")) as at:
+            kernel.sync_disk(at)
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
-    def _restore(self, entry: Reverted, contents: Contents) -> None:
+    def _restore(self, entry: Reverted, contents: StoredContents) -> None:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
-        path = _path(entry.name)
+        path = _path(entry)
         folder, _, name = path.rpartition("/")
-        if LEFT_OUT in (entry.present, entry.wanted):
-            raise StoreError(LEFT_OUT_FAULT)
+        if time.monotonic() > self._until:
+            raise StoreError(f"it took more than {RESTORE_S:.0f} s")
         if entry.wanted is None:
             self._emptied.add(folder)
+        is_new = entry.wanted is not None and entry.present is None
         try:
-            at = self._open(folder, make=entry.wanted is not None and entry.present is None)
+            at = (
+                made_folder(folder or ".", self._open, _FOLDER_MODE)
+                if is_new
+                else self._open(folder)
+            )
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 raise
             if entry.wanted is None:
                 return  # where there is no such folder, nothing is in it
             raise _ChangedError from None
-        try:
+        with closing(at):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_DRAFT, dir_fd=at)  # of an undo that was killed
             place = _Place(at, name)
@@ -121,26 +120,9 @@ class Restorer:
             if not place.holds(entry.present):
                 raise _ChangedError
             place.put(entry.wanted, contents)
-        finally:
-            os.close(at)
 
-    def _open(self, folder: str, *, make: bool) -> int:
-        """Open a folder of the workspace; `make` those that are missing."""
-        try:
-            return open_beneath(self._root, folder or ".", _FOLDER, links=False)
-        except FileNotFoundError:
-            if not make:
-                raise
-        above, _, name = folder.rpartition("/")
-        at = self._open(above, make=True)
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, _FOLDER_MODE, dir_fd=at)
-            made = os.open(name, _FOLDER, dir_fd=at)
-            os.fchmod(made, _FOLDER_MODE)
-            return made
-        finally:
-            os.close(at)
+    def _open(self, folder: str) -> int:
+        return open_beneath(self._root, folder or ".", FOLDER, links=False)
 
     def _remove_emptied(self) -> None:
         """Remove the folders that have become empty, the deepest first, but for those that are kept."""
@@ -149,21 +131,10 @@ class Restorer:
             with contextlib.suppress(OSError):
                 while folder and folder not in self._kept:
                     above, _, name = folder.rpartition("/")
-                    with contextlib.suppress(FileNotFoundError):
-                        at = self._open(above, make=False)
-                        try:
-                            os.rmdir(name, dir_fd=at)
-                        finally:
-                            os.close(at)
+                    with contextlib.suppress(FileNotFoundError), closing(self._open(above)) as at:
+                        os.rmdir(name, dir_fd=at)
                     folder = above
         self._emptied.clear()
-
-    def _sync(self) -> None:
-        at = os.open(".", _FOLDER, dir_fd=self._root)
-        try:
-            kernel.sync_disk(at)
-        finally:
-            os.close(at)
 
 
 class _Place:
@@ -195,27 +166,18 @@ class _Place:
         """Return whether exactly this is there."""
         if side is None or self._info is None:
             return side is None and self._info is None
-        mode, name = side
-        if stat.S_IFMT(mode) != stat.S_IFMT(self._info.st_mode):
+        if stat.S_IFMT(side.mode) != stat.S_IFMT(self._info.st_mode):
             return False
-        if stat.S_ISLNK(mode):
-            return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == name
-        if stat.S_IMODE(mode) != stat.S_IMODE(self._info.st_mode):
+        if stat.S_ISLNK(side.mode):
+            return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == side.id
+        if stat.S_IMODE(side.mode) != stat.S_IMODE(self._info.st_mode):
             return False
-        return stat.S_ISDIR(mode) or self._content_id() == name
+        if stat.S_ISDIR(side.mode):
+            return True
+        digest, is_whole = hash_of_file(self._at, self._name, _COMPARED_BYTES_MAX)
+        return is_whole and digest.hexdigest() == side.id
 
-    def _content_id(self) -> str:
-        with open(os.open(self._name, _READ, dir_fd=self._at), "rb") as file:  # noqa: PTH123 - a descriptor
-            left = os.fstat(file.fileno()).st_size
-            if left > _COMPARED_BYTES_MAX:
-                return ""  # no snapshot has it
-            digest = blob_hash(left)
-            while left >= 0 and (data := file.read(_CHUNK)):
-                digest.update(data)
-                left -= len(data)
-            return digest.hexdigest() if not left else ""
-
-    def put(self, wanted: Entry | None, contents: Contents) -> None:
+    def put(self, wanted: Entry | None, contents: StoredContents) -> None:
         """Put something in the place of what is there; _ChangedError where that has changed since."""
         if wanted is None:
             self._clear()
@@ -223,11 +185,10 @@ class _Place:
             if not self.is_folder:
                 self._clear()
                 os.mkdir(self._name, dir_fd=self._at)
-            folder = os.open(self._name, _FOLDER, dir_fd=self._at)
-            os.fchmod(folder, stat.S_IMODE(wanted.mode))
-            os.close(folder)
+            with closing(os.open(self._name, FOLDER | os.O_NOFOLLOW, dir_fd=self._at)) as folder:
+                os.fchmod(folder, stat.S_IMODE(wanted.mode))
         else:
-            self._put_file(*wanted, contents)
+            self._put_file(wanted, contents.read(wanted.id))
 
     def _check(self) -> None:
         now = self._look()
@@ -246,18 +207,17 @@ class _Place:
                 raise StoreError(NOT_EMPTY) from None
             raise
 
-    def _put_file(self, mode: int, name: str, contents: Contents) -> None:
-        data = contents.read(name)
+    def _put_file(self, wanted: Entry, data: bytes) -> None:
         try:
-            if stat.S_ISLNK(mode):
+            if stat.S_ISLNK(wanted.mode):
                 os.symlink(data, _DRAFT, dir_fd=self._at)
                 self._keep_owner()
             else:
-                with open(os.open(_DRAFT, _NEW, 0o600, dir_fd=self._at), "wb") as file:  # noqa: PTH123 - a descriptor
+                with open(os.open(_DRAFT, NEW, 0o600, dir_fd=self._at), "wb") as file:  # noqa: PTH123 - a descriptor
                     file.write(data)
                     file.flush()
                     self._keep_owner()  # a change of owner takes setuid away
-                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                    os.fchmod(file.fileno(), stat.S_IMODE(wanted.mode))
                     os.fsync(file.fileno())
             if self.is_folder:
                 self._clear()
@@ -276,7 +236,7 @@ class _Place:
                 os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)
 
 
-class Contents:
+class StoredContents:
     """The contents of a store, read by one run of git."""
 
     def __init__(self, store: SnapshotStore) -> None:
@@ -316,9 +276,11 @@ class Contents:
         return data
 
 
-def _path(name: str) -> str:
+def _path(entry: Reverted) -> str:
     """Return the path of an entry; StoreError where it could not be one of a snapshot."""
-    path = os.fsdecode(unquoted(name))
+    if LEFT_OUT in (entry.present, entry.wanted):
+        raise StoreError(LEFT_OUT_FAULT)
+    path = os.fsdecode(unquoted(entry.name))
     parts = path.split("/")
     if {"", ".", ".."}.intersection(parts) or ".git" in (part.lower() for part in parts):
         raise StoreError("not a path of a snapshot")

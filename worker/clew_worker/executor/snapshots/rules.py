@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from clew_shared.files.durable import sync
+from clew_shared.files.durable import write_json
 from clew_shared.snapshots.store import StoreError
 from clew_worker.executor.workspace import open_beneath
-from clew_worker.executor.world import git
+from clew_worker.executor.world.git import GitState
 
 _FILE_BYTES_MAX = 1024 * 1024
 _FILES_MAX = 10_000
@@ -46,21 +46,17 @@ class IgnoreRules:
         texts = {one: _read(root, f"{one}/.gitignore".removeprefix("/")) for one in folders}
         self._ignore = {one: lines for one, text in texts.items() if (lines := _lines(text))}
         for folder in inner:
-            place = path / folder
-            if lines := _lines(git.excludes(place)):
+            git = GitState(path / folder)
+            if lines := _lines(git.excludes()):
                 self._exclude[folder] = lines
             prefix = f"{folder}/" if folder else ""
-            self.tracked |= {prefix + os.fsdecode(one.rstrip(b"/")) for one in git.tracked(place)}
+            self.tracked |= {prefix + os.fsdecode(one.rstrip(b"/")) for one in git.tracked()}
 
     def freeze(self, tracked: Iterable[str]) -> None:
         """Save what was collected, with the tracked files that are ignored; durable when it returns. Raises OSError."""
         self.tracked = set(tracked)
         found = {"exclude": self._exclude, "ignore": self._ignore, "tracked": sorted(self.tracked)}
-        draft = self._saved.with_suffix(".new")
-        draft.write_text(json.dumps(found))
-        sync(draft)
-        draft.replace(self._saved)
-        sync(self._saved.parent)
+        write_json(self._saved, found)
         self.frozen = True
 
     def text(self, more: Iterable[str]) -> bytes:

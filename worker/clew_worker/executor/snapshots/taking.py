@@ -10,9 +10,10 @@ import contextlib
 import os
 import re
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clew_shared.files.durable import closing
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
 from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.entries import modes_text
@@ -34,8 +35,8 @@ from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.snapshots.index import Index, NoRoomError, shown
 from clew_worker.executor.snapshots.rules import IgnoreRules
 from clew_worker.executor.workspace import Workspace
-from clew_worker.executor.world.git import GitState, head_commit
-from clew_worker.executor.world.ignored import Ignored
+from clew_worker.executor.world.git import GitState
+from clew_worker.executor.world.world import Ignored
 from clew_worker.sandbox import kernel
 
 SNAPSHOT_S = 60.0
@@ -49,17 +50,12 @@ _INDEX, _DRAFT = "index", "index.new"
 
 @dataclass
 class _Taken:
-    """A snapshot, what had been seen when it was taken, and what it counted as changed since `base`."""
+    """A snapshot as it is answered, what had been seen when it was taken, and what it counted from `base`."""
 
-    tree: str
-    files: int
-    left_out: dict[str, str]
-    ignored: tuple[str, ...] = ()
-    inner: list[str] = field(default_factory=list)
-    grew: int = 0
+    done: SnapshotDone
+    inner: list[str]
     seen: int = -1
     base: str = ""
-    changed: ChangeCount = field(default_factory=ChangeCount)
 
 
 class SnapshotTaker:
@@ -101,37 +97,35 @@ class SnapshotTaker:
             raise StoreError("the workspace was removed")
         last, grew = self._last, 0
         if last is None or seen < 0 or last.seen != seen or not self._store.exists:
-            last = self._last = self._made(request)
-            last.seen, grew = seen, last.grew
-        self._count(last, request.base)
-        names = shown(sorted(last.left_out), LEFT_OUT_MAX, NAMES_BYTES_MAX)
-        return SnapshotDone(
-            id=request.id,
-            tree=last.tree,
-            files=last.files,
-            bytes=grew,
-            left_out=tuple(self._left_out(path, name, last.left_out[path]) for path, name in names),
-            left_out_total=len(last.left_out),
-            changed=last.changed,
-            git=self._state.place(),
-            inner=self._commits(last.inner),
-            ignored=() if request.base else last.ignored,
-        )
+            before = self._ready()
+            last = self._last = self._made(request, before)
+            last.seen, grew = seen, max(bytes_used(self._folder / "objects") - before, 0)
+        if not request.base or last.base != request.base:
+            last.base, changed = request.base, self._count(request.base, last.done.tree)
+            last.done = last.done.model_copy(update={"changed": changed})
+        found = {
+            quoted(os.fsencode(one)): GitState(self._root / one).commit() for one in last.inner
+        }
+        now = {
+            "id": request.id,
+            "bytes": grew,
+            "git": self._state.place(),
+            "inner": {name: commit for name, commit in found.items() if commit is not None},
+            "ignored": () if request.base else last.done.ignored,
+        }
+        return last.done.model_copy(update=now)
 
-    def _made(self, request: SnapshotRequest) -> _Taken:
-        """Write a snapshot."""
+    def _ready(self) -> int:
+        """Make sure that there is a store which can be used; return how many bytes it has."""
         at(self._folder, self._git or None)
         with contextlib.suppress(PermissionError):  # another user's
             self._folder.chmod(0o700)  # a command can change it, but can neither read nor write it
         if not self._store.exists:
             self._store.make()
-        before = bytes_used(self._folder / "objects")
-        taken = self._tried(request, before)
-        taken.grew = max(bytes_used(self._folder / "objects") - before, 0)
-        return taken
+        return bytes_used(self._folder / "objects")
 
-    def _tried(self, request: SnapshotRequest, used: int) -> _Taken:
-        """Make a draft; where git fails, anew, without an index from before, which may be damaged.
+    def _made(self, request: SnapshotRequest, used: int) -> _Taken:
+        """Write a snapshot; where git fails, anew, without an index from before, which may be damaged.
 
         git is killed (SIGBUS) where a file is cut that it has as mapped memory.
         """
@@ -167,7 +161,7 @@ class SnapshotTaker:
         except StoreSlowError:
             self._keep_draft()
             raise
-        self._keep_draft(is_durable=bool(self._last and self._last.tree == taken.tree))
+        self._keep_draft(is_durable=bool(self._last and self._last.done.tree == taken.done.tree))
         return taken
 
     def _written(self, git: SnapshotStore, index: Index, base: str) -> _Taken:
@@ -184,16 +178,24 @@ class SnapshotTaker:
         entries = f"040000 tree {files}\t{FILES}\n100644 blob {beside}\t{MODES}\n"
         tree = git.run("mktree", data=entries.encode()).decode().strip()
         ignored = () if base else shown(index.ignored(option), LEFT_OUT_MAX, NAMES_BYTES_MAX)
-        return _Taken(tree, count, index.left_out, tuple(name for _, name in ignored), index.inner)
+        left_out = shown(sorted(index.left_out), LEFT_OUT_MAX, NAMES_BYTES_MAX)
+        done = SnapshotDone(
+            id=0,
+            tree=tree,
+            files=count,
+            left_out=tuple(
+                self._left_out(path, name, index.left_out[path]) for path, name in left_out
+            ),
+            left_out_total=len(index.left_out),
+            ignored=tuple(name for _, name in ignored),
+        )
+        return _Taken(done, index.inner)
 
     def _keep_draft(self, *, is_durable: bool = False) -> None:
         """Make all that was written durable, and only then have the draft as the index."""
         if not is_durable:
-            fd = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-            try:
+            with closing(os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)) as fd:
                 kernel.sync_disk(fd)
-            finally:
-                os.close(fd)
         with contextlib.suppress(FileNotFoundError):  # nothing was ever in it
             (self._folder / _DRAFT).replace(self._folder / _INDEX)
 
@@ -221,11 +223,6 @@ class SnapshotTaker:
             above += f"{part}/"
         return False
 
-    def _commits(self, folders: list[str]) -> dict[str, str]:
-        """Return the commits of repositories below the workspace, by their quoted folders."""
-        found = {quoted(os.fsencode(one)): head_commit(self._root / one) for one in folders}
-        return {name: commit for name, commit in found.items() if commit is not None}
-
     def _left_out(self, path: str, name: str, why: str) -> LeftOut:
         size = 0
         if why == "large":
@@ -233,25 +230,15 @@ class SnapshotTaker:
                 size = (self._root / path).lstat().st_size
         return LeftOut(path=name, why=why, bytes=size)
 
-    def _count(self, taken: _Taken, base: str) -> None:
-        """Count what changed since `base`; where that takes too long nothing is counted."""
-        if taken.base == base and taken.base:
-            return
-        taken.base, taken.changed = base, ChangeCount()
-        if base in ("", taken.tree):
-            return
+    def _count(self, base: str, tree: str) -> ChangeCount:
+        """Count changes since `base`: a renamed file is one, a binary one has no lines; all 0 if that takes long."""
         options = ("-r", "--shortstat", "-M", "--no-ext-diff", "--no-textconv")
-        with contextlib.suppress(StoreError):
-            git = self._store.within(COUNT_S)
-            taken.changed = _counted(git.run("diff-tree", *options, base, taken.tree, "--", FILES))
-
-
-def _counted(shortstat: bytes) -> ChangeCount:
-    """Count files and lines; a renamed file is one, and a binary one has no lines."""
-    said = re.findall(r"(\d+) (file|insertion|deletion)", shortstat.decode())
-    found = {what: int(count) for count, what in said}
-    return ChangeCount(
-        files=found.get("file", 0),
-        added=found.get("insertion", 0),
-        removed=found.get("deletion", 0),
-    )
+        found: dict[str, int] = {}
+        if base not in ("", tree):
+            with contextlib.suppress(StoreError):
+                git = self._store.within(COUNT_S)
+                said = git.run("diff-tree", *options, base, tree, "--", FILES).decode()
+                counts = re.findall(r"(\d+) (file|insertion|deletion)", said)
+                found = {what: int(count) for count, what in counts}
+        files, added, removed = (found.get(one, 0) for one in ("file", "insertion", "deletion"))
+        return ChangeCount(files=files, added=added, removed=removed)

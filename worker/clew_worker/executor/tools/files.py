@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import NO_EDIT, NO_LONGER
@@ -45,9 +45,8 @@ _SAME = f"{NO_EDIT}: nothing to change. Give in new what old is to become, or wr
 _SHOWN_WHOLE_CHARS = 600
 
 
-def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def edit_file(context: ToolContext, path: str, old: str, new: str, count: int = 1) -> ToolOutcome:
     """Replace `old` by `new` where it is found exactly `count` times."""
-    path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
     data = read_whole(context.workspace, path)
     if is_binary(data):
         raise PathError(f"{path} is not text")
@@ -137,9 +136,10 @@ def read_whole(workspace: Workspace, path: str) -> bytes:
         return file.read(WHOLE_BYTES_MAX + 1)
 
 
-def read_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def read_file(
+    context: ToolContext, path: str, start_line: int = 1, max_lines: int | None = None
+) -> ToolOutcome:
     """Return the text from `start_line` on, as much of it as an output may have."""
-    path = args["path"]
     fd, info = context.workspace.open_regular(path)
     with os.fdopen(fd, "rb") as file:
         if is_binary(file.read(_SNIFF_BYTES)):
@@ -149,15 +149,16 @@ def read_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         limit_s = min(_READ_S, context.timeout_s)
         try:
             with time_limit(limit_s):
-                return _read_lines(file, args, context.output_bytes)
+                return _read_lines(file, path, start_line, max_lines, context.output_bytes)
         except TimeUpError:
             text = f"[stopped after {limit_s:g} s: {path} is too large to count its lines; use run_cmd]"
             return ToolOutcome("timeout", text, changed=False)
 
 
-def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcome:
-    start = args.get("start_line", 1)
-    last = start + args["max_lines"] - 1 if "max_lines" in args else None
+def _read_lines(
+    file: IO[bytes], path: str, start: int, most: int | None, limit: int
+) -> ToolOutcome:
+    last = None if most is None else start + most - 1
     text = bytearray()
     number = 0
     while last is None or number < last:
@@ -171,7 +172,7 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcom
             text += line
         number += line.endswith(b"\n") or len(line) <= limit
     if number < start and start > 1:
-        return ToolOutcome("error", f"{args['path']} has only {number} lines", changed=False)
+        return ToolOutcome("error", f"{path} has only {number} lines", changed=False)
     return ToolOutcome("success", clean(text.decode(errors="replace")), changed=False)
 
 
@@ -187,10 +188,9 @@ def _cut_short(text: bytearray, piece: bytes, number: int) -> ToolOutcome:
     return ToolOutcome("success", f"{head}{newline}{note}", changed=False)
 
 
-def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def write_file(context: ToolContext, path: str, content: str) -> ToolOutcome:
     """Write a whole file, unless it has this content already."""
-    path = args["path"]
-    data = args["content"].encode(errors="replace")
+    data = content.encode(errors="replace")
     shown = context.workspace.relative(path)
     verb, old = "changed", b""
     try:
@@ -202,11 +202,8 @@ def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     if verb == "changed" and old == data:
         return ToolOutcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
     context.workspace.replace(path, data)
-    lost = (
-        ""
-        if is_binary(old[:_SNIFF_BYTES])
-        else _lost(old.decode(errors="replace"), args["content"])
-    )
+    is_text = not is_binary(old[:_SNIFF_BYTES])
+    lost = _lost(old.decode(errors="replace"), content) if is_text else ""
     return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes){lost}", changed=True)
 
 

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Any
 
 from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.commands import clean, cut
@@ -61,18 +60,18 @@ def _walk(
             yield from _walk(workspace, path, depth - 1)
 
 
-def list_files(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def list_files(context: ToolContext, path: str = ".", depth: int = _DEPTH) -> ToolOutcome:
     """List a folder, one path a line, folders with a slash at the end."""
     workspace = context.workspace
-    folder = workspace.relative(args.get("path", "."))
+    folder = workspace.relative(path)
     os.close(workspace.open_folder(folder))
     lines: list[str] = []
-    for path, info, skipped in _walk(workspace, folder, min(args.get("depth", _DEPTH), _DEPTH_MAX)):
+    for found, info, skipped in _walk(workspace, folder, min(depth, _DEPTH_MAX)):
         if len(lines) >= _LISTED_MAX:
             lines.append(f"[more than {_LISTED_MAX}: name a folder in path, or a smaller depth]")
             break
         mark = "/" if stat.S_ISDIR(info.st_mode) else "@" if stat.S_ISLNK(info.st_mode) else ""
-        lines.append(f"{path}{mark}{' (not listed)' if skipped else ''}")
+        lines.append(f"{found}{mark}{' (not listed)' if skipped else ''}")
     text = clean(os.fsencode("\n".join(lines)).decode(errors="replace"))
     return ToolOutcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
 
@@ -125,32 +124,37 @@ def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
 
 
 def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """Return `file:line: text` for each matching line of a text file."""
-    try:
-        fd, _ = workspace.open_regular(path)
-    except PathError:
-        return
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(_FILE_BYTES_MAX)
-    if is_binary(data[:8192]):
-        return
-    shown = os.fsencode(path).decode(errors="replace")
-    for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
-        if pattern.search(line):
-            yield f"{shown}:{number}: {line.strip()[:_LINE_CHARS]}"
+    """Return `file:line: text` for each matching line of text files."""
+    for name in _text_files(workspace, path):
+        try:
+            fd, _ = workspace.open_regular(name)
+        except PathError:
+            continue
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(_FILE_BYTES_MAX)
+        if is_binary(data[:8192]):
+            continue
+        shown = os.fsencode(name).decode(errors="replace")
+        for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+            if pattern.search(line):
+                yield f"{shown}:{number}: {line.strip()[:_LINE_CHARS]}"
 
 
-def search(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def search(
+    context: ToolContext,
+    pattern: str,
+    path: str = ".",
+    max: int = _MATCHES,  # noqa: A002 - the tool's own name for it
+) -> ToolOutcome:
     """Search text files, in the order of their paths; without a match it succeeds with `no match`."""
     workspace = context.workspace
-    path = workspace.relative(args.get("path", "."))
-    most = min(args.get("max", _MATCHES), _MATCHES_MAX)
-    pattern, note = _pattern(args["pattern"])
+    path, most = workspace.relative(path), min(max, _MATCHES_MAX)
+    compiled, note = _pattern(pattern)
     lines = [note] if note else []
     found = 0
     try:
         with time_limit(min(_SEARCH_S, context.timeout_s)):
-            for match in _all_matches(workspace, path, pattern):
+            for match in _matches(workspace, path, compiled):
                 if found >= most:
                     lines.append(f"[more than {most} matches: narrow the pattern or the path]")
                     break
@@ -162,8 +166,3 @@ def search(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     if not found:
         lines.append("no match")
     return ToolOutcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
-
-
-def _all_matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    for file in _text_files(workspace, path):
-        yield from _matches(workspace, file, pattern)

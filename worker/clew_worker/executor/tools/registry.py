@@ -1,10 +1,9 @@
 """Finds the function of a tool, and runs commands; the schemas are in `clew_shared.tools`."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from clew_shared.text.spelling import closest
-from clew_shared.tools import BY_NAME
+from clew_shared.tools import BY_NAME, Schema
 from clew_worker.executor.launcher import CommandError
 from clew_worker.executor.tools import files, finding
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
@@ -17,11 +16,7 @@ class BadArgumentsError(Exception):
     """The tool is unknown, or its arguments are wrong; the text says what would be right."""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_number(value: Any, *, whole: bool) -> Any:
+def _as_number(value: object, *, whole: bool) -> object:
     """Take "5" for 5 and 5.0 for 5, as small models write them; anything else stays as it is."""
     if isinstance(value, str):
         try:
@@ -33,27 +28,24 @@ def _as_number(value: Any, *, whole: bool) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
-    """Show a wrong value; Python writes out no number of thousands of digits."""
-    try:
-        return f"{value!r:.60}"
-    except ValueError:
-        return "a number with thousands of digits"
-
-
-def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
+def _checked(tool: str, key: str, schema: Schema, value: object) -> object:
     """Return an argument in its proper type; BadArgumentsError where it has another one."""
     kind = schema.get("type")
     if kind in ("integer", "number"):
         value = _as_number(value, whole=kind == "integer")
-        fits = _is_number(value) and (kind == "number" or isinstance(value, int))
         least = schema.get("minimum", 0)
-        if not fits or not least <= value <= _NUMBER_MAX:  # what is no number (NaN) is neither
-            raise BadArgumentsError(
-                f"{tool}: {key} must be {'a whole number' if kind == 'integer' else 'a number'} "
-                f"of at least {least} and at most {_NUMBER_MAX:,}, not {_shown(value)}"
-            )
-        return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            fits = kind == "number" or isinstance(value, int)
+            if fits and least <= value <= _NUMBER_MAX:  # what is no number (NaN) is neither
+                return value
+        try:
+            shown = f"{value!r:.60}"
+        except ValueError:
+            shown = "a number with thousands of digits"
+        raise BadArgumentsError(
+            f"{tool}: {key} must be {'a whole number' if kind == 'integer' else 'a number'} "
+            f"of at least {least} and at most {_NUMBER_MAX:,}, not {shown}"
+        )
     words = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
     if isinstance(value, str) or ("anyOf" in schema and words):
         return value
@@ -61,7 +53,7 @@ def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
     raise BadArgumentsError(f"{tool}: {key} must be {wanted}, not {type(value).__name__}")
 
 
-def check_arguments(name: str, args: dict[str, Any]) -> dict[str, Any]:
+def check_arguments(name: str, args: Mapping[str, object]) -> dict[str, object]:
     """Return the arguments of a call in their proper types, without optional ones that are null.
 
     BadArgumentsError where they do not fit the tool's schema.
@@ -73,7 +65,7 @@ def check_arguments(name: str, args: dict[str, Any]) -> dict[str, Any]:
         raise BadArgumentsError(
             f"tool {name:.60} not found; available: {', '.join(BY_NAME)}.{hint}"
         )
-    properties: dict[str, dict[str, Any]] = tool.parameters["properties"]
+    properties: dict[str, Schema] = tool.parameters["properties"]
     required: list[str] = tool.parameters["required"]
     given = {key: value for key, value in args.items() if value is not None or key in required}
     if unknown := [key for key in given if key not in properties]:
@@ -88,12 +80,13 @@ def check_arguments(name: str, args: dict[str, Any]) -> dict[str, Any]:
     return {key: _checked(name, key, properties[key], value) for key, value in given.items()}
 
 
-def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def run_cmd(
+    context: ToolContext, cmd: str | list[str], timeout_s: float | None = None
+) -> ToolOutcome:
     """Run a command; it is over when the command itself ends, whatever it leaves running."""
-    own_s = float(args.get("timeout_s", context.timeout_s))
-    timeout_s = min(own_s, context.timeout_s)
+    timeout_s = min(context.timeout_s if timeout_s is None else timeout_s, context.timeout_s)
     try:
-        end = context.commands.run(args["cmd"], timeout_s, context.output_bytes, context.said)
+        end = context.commands.run(cmd, timeout_s, context.output_bytes, context.said)
     except CommandError as error:
         return ToolOutcome("error", str(error), changed=False)
     if end.timed_out:
@@ -105,13 +98,13 @@ def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     return ToolOutcome("success" if end.exit_code == 0 else "failure", end.output, end.exit_code)
 
 
-def wait(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def wait(context: ToolContext, seconds: float) -> ToolOutcome:
     """Wait, at most as long as an action may take."""
-    context.wire.pause(min(float(args["seconds"]), context.timeout_s))
+    context.wire.pause(min(seconds, context.timeout_s))
     return ToolOutcome("success", "")
 
 
-CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
+CARRIED_OUT: dict[str, Callable[..., ToolOutcome]] = {
     "run_cmd": run_cmd,
     "wait": wait,
     "read_file": files.read_file,
@@ -122,13 +115,13 @@ CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
 }
 
 
-def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutcome:
+def carry_out(name: str, args: Mapping[str, object], context: ToolContext) -> ToolOutcome:
     """Carry out one action; whatever is wrong with it becomes an outcome with a message for the agent."""
     try:
         checked = check_arguments(name, args)
         if name not in CARRIED_OUT:
             return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
-        return CARRIED_OUT[name](checked, context)
+        return CARRIED_OUT[name](context, **checked)
     except MissingError as error:
         return ToolOutcome("error", f"{error}{finding.nearby(context.workspace, error.path)}")
     except (BadArgumentsError, PathError) as error:

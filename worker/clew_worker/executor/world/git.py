@@ -27,7 +27,7 @@ Stamp = tuple[int, int, int, int]
 
 
 class GitState:
-    """Digests of HEAD and the index of one workspace; the index is parsed again when it changed."""
+    """The repository whose work tree is `root`, if there is one; its index is parsed again when it has changed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -35,26 +35,62 @@ class GitState:
 
     def digest(self) -> bytes:
         """Return a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
-        folder = _git_folder(self._root)
-        if folder is None:
+        if (folder := self._folder()) is None:
             return b""
-        head = _resolve(folder, _common_folder(folder), "HEAD")
+        head = b"\0".join(_resolve(folder))
         return hashlib.blake2b(head + b"\0" + self._staged(folder), digest_size=16).digest()
 
     def place(self) -> GitPlace | None:
         """Return where the repository stands, None outside of one."""
-        folder = _git_folder(self._root)
-        if folder is None:
+        if (folder := self._folder()) is None:
             return None
-        common = _common_folder(folder)
-        *names, commit = _resolve(folder, common, "HEAD").split(b"\0")
+        *names, commit = _resolve(folder)
         branch = names[-1] if len(names) > 1 else b""
         return GitPlace(
             branch=branch.decode(errors="replace").removeprefix("refs/heads/"),
             commit=commit.decode(errors="replace"),
             index=self._staged(folder).hex(),
-            stash=commit_name(_ref(folder, common, "refs/stash")),
+            stash=commit_name(_ref(folder, "refs/stash")),
         )
+
+    def commit(self) -> str | None:
+        """Return the commit of HEAD, "" before the first; None for no HEAD."""
+        if (folder := self._folder()) is None:
+            return None
+        _, said, *rest = _resolve(folder)
+        commit = rest[-1] if rest else said
+        return commit_name(commit.decode(errors="replace")) if said else None
+
+    def tracked(self) -> list[bytes]:
+        """Return the paths in the index; none where it cannot be read."""
+        if (folder := self._folder()) is None:
+            return []
+        try:
+            return [path for *_, path in _entries(_read(folder / "index", _INDEX_BYTES_MAX))]
+        except (OSError, struct.error, ValueError, IndexError):
+            return []
+
+    def excludes(self) -> bytes:
+        """Return the repository's own list of ignored files, `info/exclude`."""
+        try:
+            folder = self._folder()
+            return _read(_common(folder) / "info" / "exclude", _TEXT_BYTES_MAX) if folder else b""
+        except OSError:
+            return b""
+
+    def _folder(self) -> Path | None:
+        """Find the repository of a work tree's root, `.git` files included."""
+        dot_git = self._root / ".git"
+        try:
+            if dot_git.is_dir():
+                return dot_git
+            text = _text(dot_git)
+        except OSError:
+            return None
+        if not text.startswith("gitdir:"):
+            return None
+        folder = self._root / text.removeprefix("gitdir:").strip()
+        return folder if os.path.isdir(folder) else None  # noqa: PTH112 - any text may stand there
 
     def _staged(self, folder: Path) -> bytes:
         path = folder / "index"
@@ -70,54 +106,7 @@ class GitState:
         return self._index[1]
 
 
-def head_commit(root: Path) -> str | None:
-    """Return the commit of HEAD in the repository whose work tree is `root`, "" before the first; None for no HEAD."""
-    folder = _git_folder(root)
-    if folder is None:
-        return None
-    _, said, *rest = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
-    commit = rest[-1] if rest else said
-    return commit_name(commit.decode(errors="replace")) if said else None
-
-
-def tracked(root: Path) -> list[bytes]:
-    """Return the paths in the index of the repository whose work tree is `root`; none where it cannot be read."""
-    folder = _git_folder(root)
-    if folder is None:
-        return []
-    try:
-        return [path for *_, path in _entries(_read(folder / "index", _INDEX_BYTES_MAX))]
-    except (OSError, struct.error, ValueError, IndexError):
-        return []
-
-
-def excludes(root: Path) -> bytes:
-    """Return the repository's own list of ignored files, `info/exclude`."""
-    folder = _git_folder(root)
-    if folder is None:
-        return b""
-    try:
-        return _read(_common_folder(folder) / "info" / "exclude", _TEXT_BYTES_MAX)
-    except OSError:
-        return b""
-
-
-def _git_folder(root: Path) -> Path | None:
-    """Find the repository of a workspace that is a work tree's root, `.git` files included."""
-    dot_git = root / ".git"
-    try:
-        if dot_git.is_dir():
-            return dot_git
-        text = _text(dot_git)
-    except OSError:
-        return None
-    if not text.startswith("gitdir:"):
-        return None
-    folder = root / text.removeprefix("gitdir:").strip()
-    return folder if os.path.isdir(folder) else None  # noqa: PTH112 - any text may stand there
-
-
-def _common_folder(folder: Path) -> Path:
+def _common(folder: Path) -> Path:
     """Find where a linked work tree keeps its branches."""
     try:
         return folder / _text(folder / "commondir").strip().replace("\0", "")
@@ -125,19 +114,21 @@ def _common_folder(folder: Path) -> Path:
         return folder
 
 
-def _resolve(folder: Path, common: Path, name: str) -> bytes:
-    """Follow symbolic refs; the names passed through and the commit at the end."""
+def _resolve(folder: Path) -> list[bytes]:
+    """Follow HEAD through symbolic refs: the names passed through, with what each says, and the commit at the end."""
     trail: list[str] = []
+    name = "HEAD"
     for _ in range(_REF_DEPTH_MAX):
-        value = _ref(folder, common, name)
+        value = _ref(folder, name)
         trail += [name, value]
         if not value.startswith("ref:"):
             break
         name = value.removeprefix("ref:").strip()
-    return "\0".join(trail).encode(errors="surrogateescape")
+    return "\0".join(trail).encode(errors="surrogateescape").split(b"\0")
 
 
-def _ref(folder: Path, common: Path, name: str) -> str:
+def _ref(folder: Path, name: str) -> str:
+    common = _common(folder)
     for place in (folder, common):
         try:
             return _text(place / name).strip()
@@ -147,11 +138,8 @@ def _ref(folder: Path, common: Path, name: str) -> str:
         packed = _text(common / "packed-refs")
     except OSError:
         return ""
-    for line in packed.splitlines():
-        commit, _, ref = line.partition(" ")
-        if ref == name:
-            return commit
-    return ""
+    lines = (line.partition(" ") for line in packed.splitlines())
+    return next((commit for commit, _, ref in lines if ref == name), "")
 
 
 def _text(path: Path) -> str:
