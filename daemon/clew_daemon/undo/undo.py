@@ -16,14 +16,7 @@ from clew_daemon.host.git import program
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.undo.planning import (
-    UndoRefused,
-    gone,
-    packed,
-    planned_undo,
-    restoration,
-    unpacked,
-)
+from clew_daemon.undo import planning
 from clew_daemon.undo.scope import Span, of_undo
 from clew_daemon.undo.view import UndoResult
 from clew_daemon.undo.visit import VisitFailed, WorkspaceVisit, visit
@@ -96,27 +89,29 @@ class Undo:
         goal, known = core.state.goal_id, core.state.snapshots
         if not known.first:
             why = known.missing or "it has not started, or it ran with an earlier version"
-            raise UndoRefused(f"there is no snapshot: {why}")
+            raise planning.UndoRefused(f"there is no snapshot: {why}")
         present = await there.snapshot("undo")
         with self._parts.children.starting_own():  # git
             found = await asyncio.to_thread(
-                lambda: planned_undo(self.store(goal), self.rows(goal), subtask, theirs=theirs)
+                lambda: planning.planned_undo(
+                    self.store(goal), self.rows(goal), subtask, theirs=theirs
+                )
             )
         git = await there.git_since(found.git_before, present.git)
-        missing = await asyncio.to_thread(gone, found, core.state.spec.workspace)
+        missing = await asyncio.to_thread(planning.gone, found, core.state.spec.workspace)
         return replace(found, git=git, gone=missing)
 
     async def carry_out(
         self, core: Core, result: UndoResult, there: WorkspaceVisit, *, theirs: bool
     ) -> UndoResult:
         """Record what will be restored, and restore it."""
-        work = await asyncio.to_thread(restoration, result.plan, theirs=theirs)
+        work = await asyncio.to_thread(planning.restoration, result.plan, theirs=theirs)
         begun = await self._begin(core, result.span, work, theirs=theirs)
         return await self._restore(core, begun, work, there, replace(result, overwritten=theirs))
 
     async def _begin(self, core: Core, span: Span, work: UndoPlan, *, theirs: bool) -> int:
         """Record what will be restored; return the number of that event."""
-        body = await asyncio.to_thread(packed, work)
+        body = await asyncio.to_thread(planning.packed, work)
         event = snap.UndoStarted(
             at=time.time(),
             scope=span.scope,
@@ -143,7 +138,7 @@ class Undo:
         if not begun:
             return None
         ledger = self._parts.goals.ledger
-        work = await asyncio.to_thread(lambda: unpacked(ledger.output(begun)))
+        work = await asyncio.to_thread(lambda: planning.unpacked(ledger.output(begun)))
         log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
         started = dict(await asyncio.to_thread(self.rows, core.state.goal_id))[begun]
         assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one

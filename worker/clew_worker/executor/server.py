@@ -21,25 +21,7 @@ from pydantic import ValidationError
 from clew_shared.exit_codes import ExitCode
 from clew_shared.record.touched import Touched
 from clew_shared.text.plain import recordable
-from clew_shared.wire.executor import (
-    ActionDone,
-    ActionSaid,
-    CheckDone,
-    CheckRequest,
-    DigestDone,
-    DigestRequest,
-    ExecutorAnswer,
-    ExecutorFailed,
-    ExecutorReady,
-    ExecutorRequest,
-    LookRequest,
-    RestoreDone,
-    RestoreRequest,
-    RunRequest,
-    SnapshotDone,
-    SnapshotRequest,
-    ViewRequest,
-)
+from clew_shared.wire import executor as ex
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.attribution import Attribution
@@ -86,7 +68,7 @@ class ExecutorServer:
 
     def serve(self) -> int:
         """Answer requests until the daemon hangs up."""
-        self._wire.send(ExecutorReady(pid=os.getpid()))
+        self._wire.send(ex.ExecutorReady(pid=os.getpid()))
         while (request := self._wire.next_request()) is not None:
             self._commands.reap()
             try:
@@ -94,7 +76,7 @@ class ExecutorServer:
             except (WireError, ValidationError, OversizedMessageError):
                 raise
             except Exception as error:
-                self._wire.send(ExecutorFailed(error=_named(error)))
+                self._wire.send(ex.ExecutorFailed(error=_named(error)))
                 raise
             self._wire.send(answer)
         return 0
@@ -103,25 +85,25 @@ class ExecutorServer:
         self._commands.close()
         self._workspace.close()
 
-    def _answer(self, request: ExecutorRequest) -> ExecutorAnswer:
-        carry_out: dict[type, Callable[[Any], ExecutorAnswer]] = {
-            RunRequest: self._run,
-            CheckRequest: self._check,
-            DigestRequest: self._digest,
-            SnapshotRequest: self._snapshot,
-            RestoreRequest: self._restore,
-            LookRequest: lambda asked: self._prover.look(asked, self._commands.starter),
-            ViewRequest: self._prover.prepare,
+    def _answer(self, request: ex.ExecutorRequest) -> ex.ExecutorAnswer:
+        carry_out: dict[type, Callable[[Any], ex.ExecutorAnswer]] = {
+            ex.RunRequest: self._run,
+            ex.CheckRequest: self._check,
+            ex.DigestRequest: self._digest,
+            ex.SnapshotRequest: self._snapshot,
+            ex.RestoreRequest: self._restore,
+            ex.LookRequest: lambda asked: self._prover.look(asked, self._commands.starter),
+            ex.ViewRequest: self._prover.prepare,
         }
         return carry_out[type(request)](request)
 
-    def _run(self, request: RunRequest) -> ActionDone:
+    def _run(self, request: ex.RunRequest) -> ex.ActionDone:
         self._attribution.look_before_action()
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
         self._attribution.ran()
         world = self._watch.digest()
         self._attribution.sort(own=True)
-        return ActionDone(
+        return ex.ActionDone(
             id=request.id,
             seq=request.seq,
             duration_s=duration_s,
@@ -130,7 +112,7 @@ class ExecutorServer:
             **vars(outcome),
         )
 
-    def _check(self, request: CheckRequest) -> CheckDone:
+    def _check(self, request: ex.CheckRequest) -> ex.CheckDone:
         if not self._prover.in_view:
             self._attribution.look()
         with self._commands.own_tmp() if request.fresh_tmp else contextlib.nullcontext():
@@ -138,7 +120,7 @@ class ExecutorServer:
         if not self._prover.in_view:
             self._attribution.ran()
             self._attribution.look(own=request.own)
-        return CheckDone(
+        return ex.CheckDone(
             id=request.id,
             name=request.name,
             result=outcome.result,
@@ -147,15 +129,15 @@ class ExecutorServer:
             duration_s=duration_s,
         )
 
-    def _digest(self, request: DigestRequest) -> DigestDone:
+    def _digest(self, request: ex.DigestRequest) -> ex.DigestDone:
         if request.names_only:
             self._watch.look()
         world = None if request.names_only else self._watch.digest()
         self._attribution.sort(own=request.own)
         touched = self._attribution.report() if request.report else Touched()
-        return DigestDone(id=request.id, world=world, touched=touched)
+        return ex.DigestDone(id=request.id, world=world, touched=touched)
 
-    def _snapshot(self, request: SnapshotRequest) -> SnapshotDone:
+    def _snapshot(self, request: ex.SnapshotRequest) -> ex.SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
         self._attribution.look(own=request.own)
         taken = self._snapshots.take(request, self._attribution.seen)
@@ -167,7 +149,7 @@ class ExecutorServer:
             self._prover.note_start()
         return taken.model_copy(update={"touched": self._attribution.report()})
 
-    def _restore(self, request: RestoreRequest) -> RestoreDone:
+    def _restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         self._attribution.look()
         done = self._restorer.restore(request)
         self._attribution.look(restored=[name for name, _ in done.restored])
@@ -188,7 +170,7 @@ class ExecutorServer:
             return True
 
     def _carry_out(
-        self, request: RunRequest | CheckRequest, name: str, args: Mapping[str, object]
+        self, request: ex.RunRequest | ex.CheckRequest, name: str, args: Mapping[str, object]
     ) -> tuple[ToolOutcome, float]:
         """Run a tool; return its outcome, with an output that fits in one answer, and the seconds it took."""
         started = time.monotonic()
@@ -198,7 +180,7 @@ class ExecutorServer:
             most = min(request.output_bytes, _OUTPUT_BYTES_MAX)
             parts = self._workspace, self._commands, self._wire
             context = ToolContext(*parts, request.timeout_s, most)
-            if isinstance(request, RunRequest):
+            if isinstance(request, ex.RunRequest):
                 context = replace(context, limit=request.limit, said=partial(self._say, request.id))
             outcome = tools.carry_out(name, args, context)
             text = cut(outcome.output, most + 200)  # room for a note after the output
@@ -206,7 +188,7 @@ class ExecutorServer:
         return outcome, round(time.monotonic() - started, 4)
 
     def _say(self, number: int, tail: str) -> None:
-        self._wire.send(ActionSaid(id=number, tail=tail))
+        self._wire.send(ex.ActionSaid(id=number, tail=tail))
 
 
 def _named(error: Exception) -> str:

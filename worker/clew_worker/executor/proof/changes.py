@@ -8,18 +8,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from clew_shared.proof.judges import (
-    Patterns,
-    examples_lost,
-    is_data,
-    is_judge,
-    judges,
-    matcher,
-    part_of,
-    signs,
-    tests_within,
-    with_old_tests,
-)
+from clew_shared.proof import judges as rules
 from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
@@ -62,18 +51,18 @@ class Changes:
     def added(self) -> list[str]:
         return [one for one in self.judging if not self.all[one][0]]
 
-    def sort(self, patterns: Patterns, read: Read) -> None:
+    def sort(self, patterns: rules.Patterns, read: Read) -> None:
         """Find out which judge, and what the others do."""
         lost = more = 0
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
-            is_part = part_of(path.rpartition("/")[2]) is not None
+            is_part = rules.part_of(path.rpartition("/")[2]) is not None
             # Of a whole file that judges, whether there is one decides; what is in it does not.
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
-            if judges(path, was, now, patterns):
+            if rules.judges(path, was, now, patterns):
                 self.judging.append(path)
-                more += 0 if is_part else max(0, tests_within(new) - tests_within(old))
-            elif not matcher(patterns.ignore)(path):
+                more += 0 if is_part else max(0, rules.tests_within(new) - rules.tests_within(old))
+            elif not rules.matcher(patterns.ignore)(path):
                 lost += self._take_source(path, old, new)
         if lost <= more:  # they have moved into files of tests
             self.within.clear()
@@ -82,18 +71,18 @@ class Changes:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
         lost = 0
-        if (mixed := with_old_tests(path, old, new)) is not None:
+        if (mixed := rules.with_old_tests(path, old, new)) is not None:
             self.mixed[path] = mixed
         elif before:
-            examples = 0 if new is None else examples_lost(old, new)
-            lost = max(tests_within(old) - tests_within(new), examples)
+            examples = 0 if new is None else rules.examples_lost(old, new)
+            lost = max(rules.tests_within(old) - rules.tests_within(new), examples)
             self.within += [path] if lost > 0 else []
-        watches, odd = signs(old, new)
-        if new is None and now and not is_data(path):
+        watches, odd = rules.signs(old, new)
+        if new is None and now and not rules.is_data(path):
             odd = "too large to be looked at"
         self.watches += [f"{path}: {watches}"] if watches else []
         self.odd += [f"{path}: {odd}"] if odd else []
-        self.data += [path] if before and is_data(path) else []
+        self.data += [path] if before and rules.is_data(path) else []
         return lost
 
 
@@ -124,11 +113,11 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             room -= len(data or b"")
             return data
 
-        found.sort(Patterns(request.judges, request.ignore, request.may_change), read)
+        found.sort(rules.Patterns(request.judges, request.ignore, request.may_change), read)
     found.had_tests = bool(found.altered)
     if found.added and not found.altered:
         found.had_tests = any(
-            map(is_judge, store.names("ls-tree", "-r", "--name-only", f"{base}:{FILES}"))
+            map(rules.is_judge, store.names("ls-tree", "-r", "--name-only", f"{base}:{FILES}"))
         )
     return found
 

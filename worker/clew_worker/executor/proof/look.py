@@ -16,15 +16,8 @@ from clew_shared.proof.judges import matcher
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewDone, ViewRequest
 from clew_shared.wire.nursery import CellSpec
+from clew_worker.executor.proof import tools
 from clew_worker.executor.proof.changes import changes, diff
-from clew_worker.executor.proof.tools import (
-    NOTE,
-    Note,
-    changed_settings,
-    compared,
-    home_config,
-    noted,
-)
 from clew_worker.executor.snapshots.index import Index
 from clew_worker.executor.snapshots.restoring import StoredContents
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
@@ -50,9 +43,9 @@ class Prover:
 
     def note_start(self) -> None:
         """Note what is installed and set where that is not on record yet: the goal has done nothing so far."""
-        if self._folder.name and not (self._folder / NOTE).exists():
+        if self._folder.name and not (self._folder / tools.NOTE).exists():
             with contextlib.suppress(StoreError, OSError):
-                noted(self._root, self._ignored()).save(self._folder)
+                tools.noted(self._root, self._ignored()).save(self._folder)
 
     def _ignored(self) -> list[str]:
         """Return the highest names that the rules of the first snapshot ignore; git's own folder does not count."""
@@ -66,8 +59,6 @@ class Prover:
         """Return the store with the index of the last snapshot."""
         index = str(self._folder / "index")
         return replace(self._store(), index=index, work_tree=str(self._root))
-
-    # -- the look ------------------------------------------------------------------------------------
 
     def look(self, request: LookRequest, starter: int) -> LookDone:
         """Return what judges and was changed since the goal's start; `fault` is why that cannot be said."""
@@ -89,7 +80,7 @@ class Prover:
             "new_tools": new,
             "tools": changed,
             "git": settings,
-            "home": home_config(self._home) if self._home.name else [],
+            "home": tools.home_config(self._home) if self._home.name else [],
             "alive": _alive(starter),
             "watches": found.watches,
             "odd": found.odd,
@@ -103,16 +94,15 @@ class Prover:
 
     def _since_the_start(
         self, request: LookRequest | ViewRequest
-    ) -> tuple[Note, list[str], list[str], list[str]]:
+    ) -> tuple[tools.Note, list[str], list[str], list[str]]:
         """Return what was noted then, the tools that are new, those that are changed, and the changed settings."""
-        before, now = Note.read(self._folder), noted(self._root, self._ignored())
+        before, now = tools.Note.read(self._folder), tools.noted(self._root, self._ignored())
         ignore = matcher(request.ignore)
         new, changed = (
-            [one for one in paths if not ignore(one)] for paths in compared(self._root, before, now)
+            [one for one in paths if not ignore(one)]
+            for paths in tools.compared(self._root, before, now)
         )
-        return before, new, changed, changed_settings(before.git, now.git)
-
-    # -- the view ------------------------------------------------------------------------------------
+        return before, new, changed, tools.changed_settings(before.git, now.git)
 
     def prepare(self, request: ViewRequest) -> ViewDone:
         """Put back in this view what judges as it was, or what else is asked for; `fault` is why that failed."""

@@ -21,14 +21,7 @@ from clew_shared.snapshots.entries import LEFT_OUT, Entry, Reverted
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import (
-    DAMAGED,
-    LEFT_OUT_FAULT,
-    NOT_EMPTY,
-    SPECIAL,
-    RestoreDone,
-    RestoreRequest,
-)
+from clew_shared.wire import executor as ex
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
 from clew_worker.executor.world.world import blob_id, hash_of_file, stamp_of
@@ -58,7 +51,7 @@ class Restorer:
         self._kept: set[str] = set()
         self._emptied: set[str] = set()
 
-    def restore(self, request: RestoreRequest) -> RestoreDone:
+    def restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         """Restore entries in their order; what cannot be restored is in the answer."""
         restored: list[tuple[str, str]] = []
         left: list[str] = []
@@ -84,7 +77,9 @@ class Restorer:
             self._remove_emptied()
         with contextlib.suppress(OSError), closing(self._open("")) as at:
             kernel.sync_disk(at)
-        return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
+        return ex.RestoreDone(
+            id=request.id, restored=tuple(restored), left=tuple(left), faults=faults
+        )
 
     def _restore(self, entry: Reverted, contents: StoredContents) -> None:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
@@ -116,7 +111,7 @@ class Restorer:
             if entry.wanted is None and place.is_folder and path in self._kept:
                 return
             if place.is_special:
-                raise StoreError(SPECIAL)
+                raise StoreError(ex.SPECIAL)
             if not place.holds(entry.present):
                 raise _ChangedError
             place.put(entry.wanted, contents)
@@ -204,7 +199,7 @@ class _Place:
                 os.unlink(self._name, dir_fd=self._at)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise StoreError(NOT_EMPTY) from None
+                raise StoreError(ex.NOT_EMPTY) from None
             raise
 
     def _put_file(self, wanted: Entry, data: bytes) -> None:
@@ -272,14 +267,14 @@ class StoredContents:
         data = git.stdout.read(size + 1)[:-1] if len(said) == 3 else b""
         if blob_id(data) != name:
             self.close()
-            raise StoreError(DAMAGED)
+            raise StoreError(ex.DAMAGED)
         return data
 
 
 def _path(entry: Reverted) -> str:
     """Return the path of an entry; StoreError where it could not be one of a snapshot."""
     if LEFT_OUT in (entry.present, entry.wanted):
-        raise StoreError(LEFT_OUT_FAULT)
+        raise StoreError(ex.LEFT_OUT_FAULT)
     path = os.fsdecode(unquoted(entry.name))
     parts = path.split("/")
     if {"", ".", ".."}.intersection(parts) or ".git" in (part.lower() for part in parts):
