@@ -63,11 +63,14 @@ class Ignored:
 
     def __init__(self, globs: tuple[str, ...]) -> None:
         bare = [one.rstrip("/") for one in globs]
-        self._names = _matcher(one for one in bare if "/" not in one)
+        self._plain = frozenset(one for one in bare if not set(one) & set("/*?["))
+        self._names = _matcher(one for one in bare if "/" not in one and one not in self._plain)
         self._paths = _matcher(one for one in bare if "/" in one)
 
     def covers(self, folder: str, name: str) -> bool:
         """Return whether `name` in `folder` is ignored; `folder` is "" or a path that ends with a slash."""
+        if name in self._plain:
+            return True
         return bool(self._names.match(name) or self._paths.match(folder + name))
 
 
