@@ -22,9 +22,7 @@ SEND_S = 30.0
 LINK_PATH = "/link/"
 
 _ANOTHER = "For another one, run: clew web --link"
-_NO_SESSION = (
-    f"This page needs a session. `clew web` printed a link that opens one, once. {_ANOTHER}"
-)
+_NO_SESSION = f"This page needs a session. `clew web` printed a link that opens one. {_ANOTHER}"
 SAFETY = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

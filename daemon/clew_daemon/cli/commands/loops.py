@@ -39,9 +39,7 @@ Loop = Mapping[str, Any]
 @parameters.before("loops before this event")
 @parameters.as_json
 @click.pass_obj
-def loops(
-    instance: Instance, goal: str | None, limit: int, before: int | None, as_json: bool
-) -> None:
+def loops(instance: Instance, goal: str | None, limit: int, before: int, as_json: bool) -> None:
     """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
     found: Sequence[Loop] = ()
     more, steps = False, dict[int, Step]()

@@ -94,7 +94,7 @@ rm = _goals_command(
     "shows it.",
 )
 cancel = _goals_command(
-    requests.CancelRequest, "cancelled", "Cancel goals; `continue` reopens them."
+    requests.CancelRequest, "cancelled", "Cancel goals; `continue` reopens one."
 )
 retry = _goals_command(
     requests.RetryRequest,

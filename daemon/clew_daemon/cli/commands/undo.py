@@ -120,9 +120,7 @@ WHY_GONE = {
 }
 SCOPES = {"undo": "the last undo", "attempt": "the last attempt at a subtask"}
 RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
-GIT_GONE = (
-    "The git repository is gone, and in no snapshot: get `.git` back from a clone or a backup."
-)
+GIT_GONE = "The git repository is gone, in no snapshot: get `.git` back from a clone or a backup."
 GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
 STAGED = "What is staged in git has changed. An undo leaves that to you."
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
