@@ -56,8 +56,8 @@ DAEMON = {
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
-    "nursery.send": "clew_daemon.processes.zygote:_send",
-    "nursery.answer": "clew_daemon.processes.zygote:Zygote._answered",
+    "nursery.send": "clew_daemon.processes.nursery:_send",
+    "nursery.answer": "clew_daemon.processes.nursery:Zygote._answered",
     "nursery.stop": "clew_daemon.processes.nursery:Nursery.stop",
     "worker.connect": "clew_daemon.session.launcher:Launcher.agent",
     "worker.record_start": "clew_daemon.session.session:Session._record_start",
