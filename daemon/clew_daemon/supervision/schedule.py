@@ -31,10 +31,8 @@ def due(
     in the same or a nested workspace at once: the later one waits its turn, also behind one that itself waits for a
     workspace.
     """
-    free = max_workers - len(running)
-    taken = [  # one that is held may have been purged
-        known.states[goal].spec.workspace for goal in running if goal in known.states
-    ]
+    free, there = max_workers - len(running), known.states  # one that is held may have been purged
+    taken = [there[goal].spec.workspace for goal in running if goal in there]
     chosen: list[str] = []
     for state in known.in_turn:
         if len(chosen) >= free:

@@ -130,14 +130,14 @@ class _Reader:
         if (count := sum(len(task.subtasks) for task in tasks)) > SUBTASKS_MAX:
             message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
             self.faults.append(GoalFileFault(None, message))
-        without_check = [s for s in done if not any(_commands(s.blocks))]
+        without = [s.line for s in done if not any(_commands(s.blocks))]
         return Body(
             description=description,
             notes="\n\n".join(self.notes),
             tasks=[task for task in tasks if task.subtasks],
             done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
             commands=[command for section in done for command in _commands(section.blocks)],
-            without_check=GoalFileFault(without_check[0].line, NO_CHECK) if without_check else None,
+            without_check=GoalFileFault(without[0], NO_CHECK) if without else None,
             faults=self.faults,
         )
 
@@ -148,17 +148,13 @@ class _Reader:
         markdown.block.ruler.disable(["reference", "lheading"])
         sections = [Section(0, "", self.first_line)]
         for block in SyntaxTreeNode(markdown.parse(self.body)).children:
-            is_heading = block.type == "heading"
-            section = (
-                Section(int(block.tag[1]), _inline(block), self._line(block))
-                if is_heading
-                else None
-            )
-            if section is None or (section.level > 2 and not section.is_done_when):
+            level = int(block.tag[1]) if block.type == "heading" else 0
+            section = Section(level, _inline(block), self._line(block))
+            if not level or (level > 2 and not section.is_done_when):
                 sections[-1].blocks.append(block)
                 continue
             sections.append(section)
-            if section.level == 2 and not section.title:
+            if level == 2 and not section.title:
                 self._fault(block, "`##` needs a title, which names the task")
         return sections
 
