@@ -48,6 +48,19 @@ async def repeat(
         await asyncio.sleep(every_s)
 
 
+async def to_its_end(work: Coroutine[Any, Any, T], within_s: float) -> T:
+    """Carry out work that has begun, for `within_s` at most once the caller is cancelled; then that goes on."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=within_s)
+        raise
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 def _ended(task: asyncio.Task[None]) -> None:
     if task.cancelled() or (error := task.exception()) is None or isinstance(error, LedgerFailed):
         return

@@ -7,17 +7,17 @@ stays as it is, and the next attempt's agent is told why.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 
 import structlog
 
+from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.undo.planning import planned
 from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Spans
 from clew_daemon.undo.undo import Undo
-from clew_daemon.undo.view import UndoResult
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
@@ -134,22 +134,10 @@ class AttemptRestore:
             left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]
             if not found.plan.restore:
                 return _ground(before.restored, left)
-            done = await _to_its_end(self._undo.carry_out(core, found, there, theirs=False))
+            work = self._undo.carry_out(core, found, there, theirs=False)
+            done = await to_its_end(work, STOP_S)  # what is left is completed at the next start
             restored = done.finished.restored if done.finished else 0
             return _ground(before.restored + restored, [*left, *done.failed])
-
-
-async def _to_its_end(work: Coroutine[None, None, UndoResult]) -> UndoResult:
-    """Carry out what goes on record, in bounded time, even where the goal's run is being stopped meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task], timeout=STOP_S)  # what is left is completed at the next start
-        raise
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _since_the_end(rows: Rows) -> AttemptGround:

@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
@@ -37,6 +38,7 @@ find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r ob
     git --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
 done"""
 GIT_LOG_S = 20.0
+END_S = 10.0
 BATCH_CHARS = 200_000
 """How long the names of one request may be together: its answer names them again."""
 
@@ -160,4 +162,4 @@ async def visit_within(
     except (ExecutorDied, SpawnError, OSError) as error:
         raise VisitFailed(f"the executor failed: {plain(error)}") from error
     finally:
-        await executors.end()
+        await to_its_end(executors.end(), END_S)  # nothing outlives a run that is cancelled now
