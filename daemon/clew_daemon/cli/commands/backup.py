@@ -3,8 +3,6 @@
 `restore` holds the locks of a daemon until it has ended, so that nothing else writes to the ledger.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import time
@@ -13,19 +11,23 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import apsw
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.verify import check_ledger, place
+from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.record import home, lost_record
+from clew_daemon.record.store import load_state
 from clew_shared.files.durable import sync, unused_name
-
-if TYPE_CHECKING:
-    from clew_shared.ledger import Reader
+from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy, remove
+from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
+from clew_shared.ledger.schema import APPLICATION_ID
 
 DEADLINE_S = 600.0
 MB = 1 << 20
@@ -89,8 +91,6 @@ def backup(instance: Instance, file: Path, force: bool, as_json: bool) -> None:
 
 def verified_copy(source: Path, target: Path) -> Verified:
     """Copy a ledger and verify the copy; return what it holds, or raise CliError."""
-    from clew_shared.ledger import LedgerCorrupt, LedgerError, copy
-
     if not source.exists():
         raise CliError(f"there is no ledger at {source}")
     deadline = time.monotonic() + DEADLINE_S
@@ -111,9 +111,6 @@ def verified_copy(source: Path, target: Path) -> Verified:
 
 def _verified(ledger: Path, named: Path, advice: str) -> Verified:
     """Return what a ledger holds; raise CliError about the one that is `named` where it is damaged."""
-    from clew_daemon.cli.commands.verify import check_ledger, place
-    from clew_shared.ledger import Reader
-
     with Reader.open(ledger) as reader:
         last = reader.last_seq()
     report = check_ledger(ledger)
@@ -125,8 +122,6 @@ def _verified(ledger: Path, named: Path, advice: str) -> Verified:
 @contextmanager
 def temporary(target: Path) -> Iterator[Path]:
     """Yield a hidden path beside `target` for an unfinished copy, and remove that copy afterwards."""
-    from clew_shared.ledger import remove
-
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield part
@@ -152,8 +147,6 @@ def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
 
 
 def _is_backup(file: Path) -> bool:
-    from clew_shared.ledger.schema import APPLICATION_ID
-
     with file.open("rb") as found:
         head = found.read(100)
     own = APPLICATION_ID.to_bytes(4, "big")
@@ -190,9 +183,6 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
 @contextmanager
 def _daemon_locks(instance: Instance) -> Iterator[None]:
     """Hold the locks of a daemon, so that none is running and none starts."""
-    from clew_daemon.host.folders import FolderError, make_private
-    from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
-
     instance.refuse_broken()
     with ExitStack() as locks:
         try:
@@ -239,8 +229,6 @@ def _ask(lost: Verified) -> None:
 
 def _compare(instance: Instance, backup: Path, done: Verified) -> None:
     """Note what the present ledger has more than the backup."""
-    from clew_shared.ledger import LedgerError, Reader
-
     if instance.ledger.exists():
         try:
             with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
@@ -251,8 +239,6 @@ def _compare(instance: Instance, backup: Path, done: Verified) -> None:
 
 
 def _note_difference(instance: Instance, present: Reader, restored: Reader, done: Verified) -> None:
-    from clew_daemon.record.store import load_state
-
     now, then, purged = present.heads(), restored.heads(), set(restored.purged())
     if (missing := present.last_seq() - restored.last_seq()) > 0:
         done.note = f"recorded after the backup: {counted(missing, 'event')}"
@@ -296,8 +282,6 @@ def _put_in_place(part: Path, ledger: Path) -> Path | None:
 
 
 def _checkpoint(ledger: Path) -> None:
-    import apsw
-
     try:
         with closing(apsw.Connection(str(ledger), flags=apsw.SQLITE_OPEN_READWRITE)) as con:
             con.set_busy_timeout(BUSY_MS)
@@ -312,9 +296,6 @@ def _checkpoint(ledger: Path) -> None:
 
 def _accept(instance: Instance, done: Verified) -> None:
     """Let the next start continue with the ledger; the folders of goals that it lacks are moved away."""
-    from clew_daemon.record import home, lost_record
-    from clew_shared.ledger import LedgerError, Reader
-
     ledger, state = instance.ledger, instance.places.state
     try:
         missing = lost_record.lacking(ledger, state)

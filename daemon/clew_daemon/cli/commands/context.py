@@ -1,10 +1,7 @@
 """`clew context`: the prompt that a goal's agent would send to its LLM now, with its size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +9,10 @@ from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, show
+from clew_daemon.reading.prompt_text import Preview, inspected, preview, size_lines, turn_lines
 from clew_daemon.reading.queries import goal_state
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.prompt_text import Preview
+from clew_shared.prompt.compact import compact_context
 
 
 @click.command()
@@ -31,9 +27,6 @@ if TYPE_CHECKING:
 @click.pass_obj
 def context(instance: Instance, goal: str, turn: int | None, as_json: bool) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.reading.prompt_text import inspected, preview, turn_lines
-    from clew_shared.prompt.compact import compact_context
-
     if turn:
         found = inspected(instance, goal, turn)
         if found.turn != turn:
@@ -48,8 +41,6 @@ def context(instance: Instance, goal: str, turn: int | None, as_json: bool) -> N
 
 
 def _prompt_lines(prompt: Preview) -> Iterator[Line]:
-    from clew_daemon.reading.prompt_text import size_lines
-
     if prompt.note:
         yield [(f"-- {clean(prompt.note)}", "yellow")]
     for role, text in prompt.said:

@@ -1,20 +1,15 @@
 """`clew diff`: what a goal, or one of its subtasks, changed in its workspace."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.reading import diff as views
 from clew_daemon.reading.errors import print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import on_terminal, print_json
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.diff import GoalDiff
 
 
 @click.command()
@@ -25,8 +20,6 @@ if TYPE_CHECKING:
 @click.pass_obj
 def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
     """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
-    from clew_daemon.reading import diff as views
-
     if stat and as_json:
         raise click.UsageError("use one of --stat and --json")
     at = parameters.position(instance, goal, subtask)
@@ -46,9 +39,7 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
                 print_note(note)
 
 
-def _lines(found: GoalDiff, *, stat: bool, colour: bool) -> Iterator[str]:
-    from clew_daemon.reading import diff as views
-
+def _lines(found: views.GoalDiff, *, stat: bool, colour: bool) -> Iterator[str]:
     if stat:
         yield from (f"{line}\n" for line in views.stat_lines(found, colour=colour))
         return
