@@ -5,6 +5,7 @@ recognises it by its identity. How a goal is parsed and stored is not known here
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -13,24 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
+from watchdog import events
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
 from clew_daemon.inbox.leftovers import in_one_line
 from clew_shared.backoff import backoff_s
 
-POLL_S = 0.25  # How often it is asked whether the folder has changed, which costs one stat(2)
-TICK_S = 1.0
-"""A folder that changed so recently may change again without another time: file systems have coarse clocks."""
+GATHER_S = 0.05  # A thousand files that arrive together are looked at together
 EMPTY_SETTLE_S = 2.0
 """A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
 WRITER_S = 1.0
 """How often a file that another program has open for writing is looked at, and an `accept` that is not ready."""
-TROUBLE_S = 2.0  # How often a folder that cannot be used is tried again
+TROUBLE_S = 2.0  # How often a folder that cannot be used, or watched, is looked at
 RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
 BATCH_FILES = 32  # Files that are read into memory and accepted together
+
+_EVENTS: list[type[events.FileSystemEvent]] = [
+    *(events.FileClosedEvent, events.FileCreatedEvent, events.FileMovedEvent),
+    events.FileDeletedEvent,  # with a folder that is deleted goes its lock
+]
+# watchdog logs as an error that a watch which is being closed has nothing more to read.
+logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
@@ -54,6 +63,17 @@ class Waiting:
         if not self.found.look.size:
             settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
         return max(self.since + settle_s, self.not_before)
+
+
+class _Waker(events.FileSystemEventHandler):
+    """Sets an event on the loop; what has changed is found by looking."""
+
+    def __init__(self, wake: asyncio.Event) -> None:
+        self._loop, self._wake = asyncio.get_running_loop(), wake
+
+    def on_any_event(self, event: events.FileSystemEvent) -> None:  # noqa: ARG002
+        with suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(self._wake.set)
 
 
 class Inbox:
@@ -87,86 +107,101 @@ class Inbox:
         self._waiting: dict[str, Waiting] = {}  # by the name that a file has now
         self._told: set[str] = set()  # names that are known to be open for writing
         self._trouble = ""
-        self._seen: tuple[int, ...] = ()  # what stat(2) said of the folder before the last look
-        self._stopping = asyncio.Event()
+        self._observer: BaseObserver | None = None
+        self._watched: tuple[int, int] | None = None  # the device and inode that are watched
+        self._wake = asyncio.Event()
+        self._stopping = False
         self._round_lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Make the folder, finish what an earlier daemon began, and look after it from now on."""
         if self._task is None:
-            self._stopping.clear()
+            self._stopping = False
+            self._observer, self._waker = Observer(), _Waker(self._wake)
+            self._observer.start()
             self._task = asyncio.create_task(self._run(), name="inbox")
 
     async def stop(self) -> None:
         """Take nothing more, and return when what is under way has ended."""
-        self._stopping.set()
+        self._stopping = True
+        self._wake.set()
         task, self._task = self._task, None
         if task is not None:
             _, late = await asyncio.wait({task}, timeout=STOP_DEADLINE_S)
             if late:
                 task.cancel()
                 await asyncio.wait(late, timeout=STOP_DEADLINE_S)
+        observer, self._observer, self._watched = self._observer, None, None
+        if observer is not None:
+            observer.stop()
+            await asyncio.to_thread(observer.join, STOP_DEADLINE_S)
 
     async def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping:
             try:
                 until = await self.sweep()
             except Exception:  # noqa: BLE001 - an inbox that has silently died is worse than any fault
                 self._log.exception("inbox.failed", folder=str(self._folder))
                 until = math.inf
-            await self._pause(min(until, time.monotonic() + self._sweep_s))
+            await self._pause(until)
 
     async def _pause(self, until: float) -> None:
-        """Sleep until then, or until the folder has changed."""
-        while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, POLL_S)):
-                    await self._stopping.wait()
-            if await asyncio.to_thread(self._state) != self._seen:
+        """Sleep until then, the next sweep, or an event, whichever is first."""
+        sweep_s = self._sweep_s if self._watched else min(self._sweep_s, TROUBLE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
+                await self._wake.wait()
+                await asyncio.sleep(GATHER_S)
                 return
-
-    def _state(self) -> tuple[int, ...]:
-        """Return what differs when a name was made in the folder, or the folder is another one; () for unknown."""
-        try:
-            found = self._folder.stat()
-        except OSError:
-            return ()
-        is_calm = abs(time.time() - found.st_mtime) > TICK_S
-        return (found.st_dev, found.st_ino, found.st_mtime_ns, is_calm)
+        if time.monotonic() < until:
+            self._watched = None  # a new folder may have the inode of the old one: watch it again
 
     # -- one round ---------------------------------------------------------------------------------
 
     async def sweep(self) -> float:
         """Look once and take what is due; return when to look again, in monotonic seconds."""
         async with self._round_lock:
+            self._wake.clear()
             found = await asyncio.to_thread(self._look_around)
             now = time.monotonic()
             due = self._due(found, now)
             for at in range(0, len(due), BATCH_FILES):
-                if self._stopping.is_set():
+                if self._stopping:
                     break
                 if not self._ready():
                     return now + WRITER_S
                 await self._take(due[at : at + BATCH_FILES])
             waits = (one.due_at(self._settle_s) for one in self._waiting.values())
-            return min(waits, default=now + TROUBLE_S if self._trouble else math.inf)
+            return min(waits, default=math.inf)
 
     def _look_around(self) -> list[Found]:
         """Return the files of the folder, which is made and locked where it is another one; blocks."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._seen = self._state()
             self._owner.take()
+            self._watch()
             found = files.look_around(self._folder)
         except (OSError, NotOwnerError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._trouble != reason:
                 self._log.error("inbox.unusable", folder=str(self._folder), error=reason)
-            self._trouble, self._seen = reason, self._state()
+            self._trouble, self._watched = reason, None
             return []
         self._trouble = ""
         return found
+
+    def _watch(self) -> None:
+        """Watch the folder that is there now; where that fails, it is looked at more often."""
+        found, observer = self._folder.stat(), self._observer  # None: `stop` has taken it away
+        if observer is None or self._watched == (found.st_dev, found.st_ino):
+            return
+        self._watched = None
+        observer.unschedule_all()
+        with suppress(OSError, RuntimeError):  # no watch left, or no thread to be had
+            path = str(self._folder.resolve())
+            observer.schedule(self._waker, path, event_filter=_EVENTS)
+            self._watched = found.st_dev, found.st_ino
 
     def _due(self, found: list[Found], now: float) -> list[Waiting]:
         """Return the files that are due, oldest first; a first look decides nothing."""
@@ -225,7 +260,7 @@ class Inbox:
 
     async def _judge(self, one: Waiting, drop: Dropped) -> str | None:
         """Return why `accept` refuses a file, "" where it is a goal, None where nothing was decided."""
-        if self._stopping.is_set():
+        if self._stopping:
             return None
         try:
             async with asyncio.timeout(ACCEPT_DEADLINE_S):
