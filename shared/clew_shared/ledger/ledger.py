@@ -201,6 +201,14 @@ class Ledger(ReadSide):
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
+    def _opened(self) -> apsw.Connection:
+        """Open another connection by its path: to the same file, or to none."""
+        con = super()._opened()
+        if what := self._writer.files.fault():
+            con.close()
+            raise LedgerLostError(self.path, what, PUT_BACK)
+        return con
+
     # -- how it is ---------------------------------------------------------------------------------
 
     @property

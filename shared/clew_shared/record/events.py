@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from clew_shared.judge.reading import Reading
+from clew_shared.record import model
 from clew_shared.record.life_events import *  # noqa: F403 - one name for all events
 from clew_shared.record.life_events import GoalEvent
-from clew_shared.record.model import Level
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.touched import Touched
 
@@ -92,7 +92,7 @@ class LoopDetected(GoalEvent, frozen=True):
     signature: str = ""
     attempt_count: int = 0
     evidence: str = ""
-    escalated_to: Level | None = None
+    escalated_to: model.Level | None = None
     of: int = 0  # the event before it that refused the action or told the agent, 0 for neither
     steps: tuple[int, ...] = ()  # the actions that were repeated
 
