@@ -7,7 +7,8 @@ from pathlib import Path
 
 import as_user
 import pytest
-from harness import Clew, become_subreaper
+from harness import Clew
+from of_proc import become_subreaper
 
 from clew_shared.files.removal import remove_tree
 

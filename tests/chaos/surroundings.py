@@ -9,6 +9,7 @@ from pathlib import Path
 
 import aftermath
 import harness
+import of_proc
 from invariants import every_rest_is_reported_and_learned_from
 
 STEPS = 6
@@ -54,7 +55,7 @@ runbook = partial(harness.runbook, on_interrupt="retry")
 
 def resident_mb(pid):
     """Give the largest resident memory that a process ever had, in MiB; 0 where it is gone."""
-    lines = harness.of_process(pid, "status").splitlines()
+    lines = of_proc.of_process(pid, "status").splitlines()
     return next((int(line.split()[1]) // 1024 for line in lines if line.startswith(b"VmHWM")), 0)
 
 

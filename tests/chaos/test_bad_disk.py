@@ -10,7 +10,7 @@ import pointed
 import points
 import pytest
 from bad_disk import fill, injected, needs_strace, small
-from harness import running
+from of_proc import running
 
 GATED = """\
     ---

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import nursery
+from of_proc import nursery
 
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
 

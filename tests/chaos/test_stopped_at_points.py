@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from chaos_life import Life
-from harness import alive, children
+from of_proc import alive, children
 
 SHORT = {
     "clew_daemon.processes.executor:ANSWER_MARGIN_S": 1.0,

@@ -14,7 +14,8 @@ import aftermath
 import pointed
 import points
 import pytest
-from harness import DEADLINE_S, Clew, become_subreaper
+from harness import DEADLINE_S, Clew
+from of_proc import become_subreaper
 from ordinary import give
 
 from clew_daemon.reading.client import NoDaemon

@@ -5,7 +5,6 @@ process is made a subreaper, so that whatever outlives a daemon becomes its chil
 """
 
 import contextlib
-import ctypes
 import io
 import json
 import os
@@ -16,33 +15,27 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
 from forge import Forge, Process
+from of_proc import become_subreaper, children, cwd, nursery, title
 
 from clew_daemon import cli
 from clew_daemon.reading.client import NoDaemon, call
 
 DEADLINE_S = 60.0
-GRACE_S = 0.5
-"""How long a daemon may take that is left over at the end of a test."""
+GRACE_S = 0.5  # How long a daemon may take that is left over at the end of a test
 POLL_S = 0.01
 PLAYER = Path(__file__).parent / "agents" / "player.py"
-PR_SET_CHILD_SUBREAPER = 36
 
 CONFIG = {
     "daemon": {"settle_s": 0.02, "sweep_s": 0.5},
     "heartbeat": {"interval_s": 0.2, "timeout_s": 20.0},
-    "restart": {
-        "backoff_initial_s": 0.01,
-        "backoff_max_s": 0.05,
-        "max_restarts": 30,
-        "stop_grace_s": 1.0,
-    },
+    "restart": {"backoff_initial_s": 0.01, "backoff_max_s": 0.05}
+    | {"max_restarts": 30, "stop_grace_s": 1.0},
     "sandbox": {"mode": "best_effort"},
 }
 
@@ -275,15 +268,8 @@ class Clew:
         if self.forge and self.forge.can(command, env):
             done = self.forge.run(command, env, given, DEADLINE_S)
         else:
-            done = subprocess.run(
-                command,
-                input=given,
-                capture_output=True,
-                text=True,
-                timeout=DEADLINE_S,
-                env=env,
-                check=False,
-            )
+            piped = {"input": given, "capture_output": True, "text": True, "env": env}
+            done = subprocess.run(command, timeout=DEADLINE_S, check=False, **piped)
         assert code in (done.returncode, None), done.stdout + done.stderr
         return done.stdout if code == 0 else done.stdout + done.stderr
 
@@ -367,17 +353,6 @@ def toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
 
 
-@contextlib.contextmanager
-def paused(process: subprocess.Popen | Process) -> Iterator[None]:
-    """Stop a process for as long as several steps take that it must see as one."""
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
-
-
 def remove_at_once(folder: Path) -> None:
     """Remove a folder in which something may still be writing, which keeps `rmtree` alone from ending."""
     aside = folder.with_name(f".{folder.name}.removed")
@@ -385,58 +360,7 @@ def remove_at_once(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def become_subreaper(*, on: bool = True) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
-
-
-def of_process(pid: int | str, name: str) -> bytes:
-    """What a file of a process in /proc says; nothing where the process is gone, or goes meanwhile."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    return b""
-
-
-def children(pid: int | str = "self") -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, of_process(pid, f"task/{task.name}/children").split())
-    return found
-
-
-def nursery(daemon: int) -> int:
-    """The nursery of a daemon, 0 for none."""
-    for pid in children(daemon):
-        if title(pid) == "clew: nursery":
-            return pid
-    return 0
-
-
-def title(pid: int) -> str:
-    """What `ps` shows of a process."""
-    return of_process(pid, "cmdline").replace(bytes(1), b" ").decode().strip()
-
-
-def alive(pid: int) -> bool:
-    """It runs; a zombie does not."""
-    state = of_process(pid, "stat").rpartition(b")")[2].split()[:1]
-    return state not in ([], [b"Z"])
-
-
-def cwd(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return str(Path(f"/proc/{pid}/cwd").readlink())
-    return ""
-
-
-def running(marker: str) -> list[int]:
-    """Processes with that word among their arguments."""
-    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    return [pid for pid in pids if marker.encode() in of_process(pid, "cmdline").split(b"\0")]
-
-
-forge = cache(Forge)
-"""The process that forks daemons for all tests of this process."""
+forge = cache(Forge)  # The process that forks daemons for all tests of this process
 
 
 def is_warm(request: pytest.FixtureRequest) -> bool:

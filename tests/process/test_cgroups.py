@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import children, until
+from harness import until
+from of_proc import children
 
 from clew_daemon.processes import cgroups
 

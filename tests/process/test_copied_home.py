@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from harness import Clew, alive, children, forge, remove_at_once
+from harness import Clew, forge, remove_at_once
+from of_proc import alive, children
 
 STEPS = 400
 WORK = "\n".join(

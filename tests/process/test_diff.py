@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from harness import Clew, become_subreaper, forge
+from harness import Clew, forge
+from of_proc import become_subreaper
 from terminal import on_terminal
 
 KEY = "sk-proj-" + "a1B2c3D4" * 4

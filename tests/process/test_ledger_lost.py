@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness import DEADLINE_S, paused, remove_at_once
+from harness import DEADLINE_S, remove_at_once
+from of_proc import paused
 
 DONE = """
 # Say a word

@@ -6,7 +6,7 @@ import signal
 import socket
 
 import pytest
-from harness import become_subreaper
+from of_proc import become_subreaper
 
 from clew_daemon.processes import nursery
 from clew_daemon.processes.children import Children

@@ -11,7 +11,8 @@ import sys
 from functools import cache
 
 import pytest
-from harness import DEADLINE_S, Clew, become_subreaper, forge
+from harness import DEADLINE_S, Clew, forge
+from of_proc import become_subreaper
 from terminal import Terminal, on_terminal
 
 from clew_daemon.cli.app import clew as command_line

@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from harness import DEADLINE_S, alive
+from harness import DEADLINE_S
+from of_proc import alive
 
 from clew_shared.ledger.lock import acquire, beside
 

@@ -6,7 +6,7 @@ import time
 import uuid
 
 import pytest
-from harness import running
+from of_proc import running
 
 pytestmark = pytest.mark.cold
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from harness import children, title
+from of_proc import children, title
 
 pytestmark = pytest.mark.cold
 

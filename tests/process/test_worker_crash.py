@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from harness import children, nursery, running
+from of_proc import children, nursery, running
 
 STEPS = """\
 # Take steps

@@ -5,7 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from harness import alive, remove_at_once
+from harness import remove_at_once
+from of_proc import alive
 
 ACTING = """
 hello()

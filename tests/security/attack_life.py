@@ -18,7 +18,8 @@ from pathlib import Path
 
 import attack
 import psutil
-from harness import DEADLINE_S, Clew, become_subreaper, nursery, running
+from harness import DEADLINE_S, Clew
+from of_proc import become_subreaper, nursery, running
 
 from clew_worker.sandbox import interpreter
 

@@ -2,7 +2,7 @@
 
 import psutil
 import pytest
-from harness import alive
+from of_proc import alive
 
 pytestmark = pytest.mark.warm
 

@@ -11,8 +11,9 @@ import urllib.parse
 import zlib
 
 import pytest
-from harness import DEADLINE_S, children, of_process
+from harness import DEADLINE_S
 from llm_server import Reply, ScriptedLlm, calls, fails, says
+from of_proc import children, of_process
 
 from clew_shared.ledger import chain
 

@@ -9,7 +9,7 @@ import signal
 import time
 from contextlib import suppress
 
-import harness
+import of_proc
 import soak_goals
 from soak_watch import sample
 
@@ -143,8 +143,8 @@ class Soak:
         """Kill a payload of a cell that is no agent."""
         agents = set(self._working.values())
         with suppress(OSError):
-            guards = harness.children(self.clew.daemon.pid)
-            payloads = [pid for guard in guards for pid in harness.children(guard)]
+            guards = of_proc.children(self.clew.daemon.pid)
+            payloads = [pid for guard in guards for pid in of_proc.children(guard)]
             others = sorted(set(payloads) - agents)
             if others:
                 os.kill(self.chance.choice(others), signal.SIGKILL)
@@ -153,7 +153,7 @@ class Soak:
 
     def _kill_nursery(self) -> bool:
         with suppress(OSError):
-            if pid := harness.nursery(self.clew.daemon.pid):
+            if pid := of_proc.nursery(self.clew.daemon.pid):
                 os.kill(pid, signal.SIGKILL)
                 return True
         return False

@@ -11,8 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 sys.path.insert(0, str(Path(__file__).parents[1] / "process"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
 
-from harness import become_subreaper, clew, make_clew
+from harness import clew, make_clew
 from main_job import Placed
+from of_proc import become_subreaper
 
 __all__ = ["clew", "make_clew"]
 

@@ -12,7 +12,8 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import DEADLINE_S, Clew, children, runbook, toml
+from harness import DEADLINE_S, Clew, runbook, toml
+from of_proc import children
 
 GATES = ("first", "second")
 STEPS = [

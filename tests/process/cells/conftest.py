@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
 
-from harness import children
+from of_proc import children
 from snapshots import snapshots
 
 from clew_shared.files.removal import remove_tree
