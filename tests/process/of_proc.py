@@ -10,8 +10,6 @@ from pathlib import Path
 
 from forge import Process
 
-PR_SET_CHILD_SUBREAPER = 36
-
 
 @contextlib.contextmanager
 def paused(process: subprocess.Popen | Process) -> Iterator[None]:
@@ -25,7 +23,7 @@ def paused(process: subprocess.Popen | Process) -> Iterator[None]:
 
 
 def become_subreaper(*, on: bool = True) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+    ctypes.CDLL(None).prctl(36, int(on), 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def of_process(pid: int | str, name: str) -> bytes:
@@ -45,10 +43,7 @@ def children(pid: int | str = "self") -> list[int]:
 
 def nursery(daemon: int) -> int:
     """The nursery of a daemon, 0 for none."""
-    for pid in children(daemon):
-        if title(pid) == "clew: nursery":
-            return pid
-    return 0
+    return next((pid for pid in children(daemon) if title(pid) == "clew: nursery"), 0)
 
 
 def title(pid: int) -> str:

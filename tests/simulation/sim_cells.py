@@ -56,6 +56,7 @@ class Files:
     """Which goal, or "" for someone else, has changed a file last."""
     made: dict[str, str] = field(default_factory=dict)
     """What a goal has last written to a file."""
+    is_cut: bool = False  # the last look was cut short: it is not known what is there
 
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.contents.items())).encode()).hexdigest()[:32]
@@ -335,6 +336,7 @@ class SimExecutor:
         """Look at the folder; sometimes the look is cut short, and what it has seen is the same whatever is there."""
         partial = self._world.rng.random() < self._world.chaos.partial
         digest = "cut" if partial else self._folder.digest()
+        self._folder.is_cut = partial
         return WorldDigest(digest=digest, entries=len(self._folder.contents), partial=partial)
 
     def _living(self) -> None:

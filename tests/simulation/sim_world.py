@@ -316,7 +316,7 @@ class World:
             files.by |= dict.fromkeys(other, "")
 
     def disk_digest(self, goal: str) -> str:
-        """Name the files as they are; "" for agents that act themselves, whose word is believed."""
+        """Name the files as they are; "" where a look was cut short, or for agents whose own word is believed."""
         if self.kind(goal) == "own":
             return ""
         files = self.files(goal)
@@ -325,7 +325,7 @@ class World:
             versions[digest] = dict(files.contents)
             if len(versions) > VERSIONS_KEPT:
                 versions.pop(next(iter(versions)))
-        return digest
+        return "" if files.is_cut else digest
 
     def make(self, workspace: str) -> None:
         """Make a folder; FileExistsError where something is there, OSError where the disk does not let it."""

@@ -1,5 +1,6 @@
 import pytest
 
+from clew_daemon.reading.prompt_text import prompt_difference
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out, state_block
@@ -142,3 +143,9 @@ def test_goal_subtask_blocks_and_warnings_are_never_dropped(state, max_chars):
     if max_chars >= 60:
         heads = [line[:3] for line in text.splitlines()]
         assert {"GOA", "ACT", "BLO", "WAR"} <= set(heads)
+
+
+def test_a_very_long_message_is_not_compared_line_by_line():
+    long = ("tool", "x\n" * 3_000)
+    [found] = prompt_difference([("tool", "y\n" * 3_000)], [long])
+    assert (found.change, len(found.lines)) == ("changed", 3_000)
