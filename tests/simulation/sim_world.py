@@ -338,7 +338,7 @@ class World:
 
 
 def every_world(monkeypatch: Any, goals: int | None = None, spec: Any = (), **has: Any) -> None:
-    """Let every world that is made have these things, and so many goals, with these keys of their specs."""
+    """Give every new world these attributes, this number of goals, and these keys in their specs."""
     made = World.__init__
 
     def make(self: World, seed: int, cast: tuple[str, ...] = ()) -> None:

@@ -169,9 +169,8 @@ class GoalChanges:
         if not (is_recorded and goals.ledger.has_room):
             await self._supervisor.end(goal, done)
             full = "nothing was waited for: the disk is full"
-            return (
-                f"{done}; {full if is_recorded else f'not yet on record: {trouble(goals.ledger)}'}"
-            )
+            why = full if is_recorded else f"not yet on record: {trouble(goals.ledger)}"
+            return f"{done}; {why}"
         if after:
             self._supervisor.tell_to_stop(goal, done, after_action=True)
             return f"pausing after {after}; --now interrupts it"

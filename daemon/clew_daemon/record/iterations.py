@@ -27,7 +27,7 @@ class CallCost(TypedDict):
     time: float
 
 
-class CallRecord(TypedDict):
+class IterationCall(TypedDict):
     """A call of a turn, as the agent told it; `relevance` is one of RELEVANCES, `outcome` one of OUTCOMES."""
 
     tool: str
@@ -49,7 +49,7 @@ class IterationRecord(TypedDict):
     iteration: int
     timestamp: str
     mode: Literal["deep", "fast"]
-    tool_calls: list[CallRecord]
+    tool_calls: list[IterationCall]
     synthesis: str
     progress_assessment: str
     user_feedback: str
@@ -64,7 +64,7 @@ class IterationFold(EventFold[IterationRecord]):
     def __init__(self) -> None:
         super().__init__()
         self._iteration = 0
-        self._calls: list[CallRecord] = []  # of the last turn that made any
+        self._calls: list[IterationCall] = []  # of the last turn that made any
         self._last: IterationRecord | None = None
         self._acted = self._lost = False
 
@@ -105,7 +105,7 @@ def _record(event: ev.Reflected, after: int) -> IterationRecord:
     }
 
 
-def _call(given: Mapping[str, object]) -> CallRecord:
+def _call(given: Mapping[str, object]) -> IterationCall:
     outcome, output = _outcome_and_output(given)
     time_s = _number(given.get("execution_time"))
     cost = _dict(given.get("cost"))
@@ -137,7 +137,7 @@ def _outcome_and_output(given: Mapping[str, object]) -> tuple[str, str]:
     return next((one for one in OUTCOMES if one == outcome), "error"), as_text(output)
 
 
-def _add_hindsight(calls: Sequence[CallRecord], hindsight: Sequence[dict[str, str]]) -> None:
+def _add_hindsight(calls: Sequence[IterationCall], hindsight: Sequence[dict[str, str]]) -> None:
     """Add hindsight to a turn's calls, in place: a single part to the last call, several in order.
 
     The first hindsight stays: the next turn may end a subtask, and the one after it be about that.

@@ -148,9 +148,8 @@ def _turn(one: Reverted) -> tuple[int, int, str]:
 def packed(work: UndoPlan) -> bytes:
     """Return a restoration as it is recorded."""
     entries = [[one.name, one.present, one.wanted] for one in work.entries]
-    return json.dumps(
-        ["", entries, sorted(work.kept)]
-    ).encode()  # an earlier version had a tree there
+    body = ["", entries, sorted(work.kept)]  # an earlier version had a tree in the first place
+    return json.dumps(body).encode()
 
 
 def unpacked(body: bytes | None) -> UndoPlan:

@@ -65,9 +65,7 @@ class Spans:
     def __init__(self, rows: Iterable[tuple[int, ev.Event]]) -> None:
         self._state = State()
         self._first = 0
-        self._before = (
-            0  # an action's end waits for a snapshot that is due: it is from before the action
-        )
+        self._before = 0  # the last snapshot: an action waits for one that is due
         self._reopened, self._waits = 0, False  # the first snapshot after that; it is waited for
         self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
         self._subtasks: dict[Subtask, tuple[int, int | None]] = {}

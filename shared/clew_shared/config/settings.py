@@ -129,9 +129,7 @@ class _Source:
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
         self._origin, self._env = origin, env
         self._lines = key_lines(text)
-        self._overrides: dict[
-            Location, str
-        ] = {}  # the names of variables, by the place that they set
+        self._overrides: dict[Location, str] = {}  # variables, by the place that they set
         self._raw: dict[str, Any] = {}
         self._syntax: list[SettingsFault] = []
         self._parse(text)

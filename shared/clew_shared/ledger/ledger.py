@@ -114,7 +114,7 @@ class Ledger(ReadSide):
     async def sync(self, timeout_s: float) -> bool:
         """Return whether all that was queued so far became durable within `timeout_s`."""
         self._admit(0, 0)
-        done = self._put([], 0)
+        done = self._put([], 0, 0)
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
 
@@ -123,15 +123,12 @@ class Ledger(ReadSide):
         if self.failure is not None:
             raise self.failure
         if self._pending + count > PENDING_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
-            what = (
-                f"{self._pending} records ({self._pending_bytes} bytes) are waiting to be written"
-            )
+            waiting = f"{self._pending} records ({self._pending_bytes} bytes)"
+            what = f"{waiting} are waiting to be written"
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
         self.begin()
 
-    def _put(
-        self, statements: Sequence[Statement], count: int, size: int = 0
-    ) -> asyncio.Future[None]:
+    def _put(self, statements: Sequence[Statement], count: int, size: int) -> asyncio.Future[None]:
         job = Job(statements, self.begin().create_future(), count, size)
         self._pending += count
         self._pending_bytes += size
@@ -204,7 +201,7 @@ class Ledger(ReadSide):
     def _opened(self) -> apsw.Connection:
         """Open another connection by its path: to the same file, or to none."""
         con = super()._opened()
-        if what := self._writer.files.fault():
+        if what := self._writer.files.moved():
             con.close()
             raise LedgerLostError(self.path, what, PUT_BACK)
         return con
@@ -229,8 +226,7 @@ class Ledger(ReadSide):
         """
         if self.failure is None and (what := self._writer.files.fault()):
             self._writer.give_up.set()
-            lost = LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK)
-            self._fail(lost, [])
+            self._fail(LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK), [])
             self._writer.jobs.put(None)
         if self.failure is not None:
             raise self.failure

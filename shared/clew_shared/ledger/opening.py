@@ -262,16 +262,20 @@ class OpenFiles:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._head: tuple[int, bytes] | None = self._look()
 
-    def fault(self) -> str:
-        """Return what happened to the files, "" if they are as they were left; from any thread."""
+    def moved(self) -> str:
+        """Return which file is no longer the open one, "" if all are; from any thread."""
         for path, known in list(self._known.items()):
             if (found := _identity(path)) is None:
                 return f"{path.name} was deleted or moved away"
             if found != known:
                 return f"{path.name} was replaced by another one"
-        before = self._head  # None: a checkpoint is under way
-        if before is None or self._look() == before or self._head is not before:
-            return ""
+        return ""
+
+    def fault(self) -> str:
+        """Return what happened to the files, "" if they are as they were left."""
+        moved, before = self.moved(), self._head  # None: a checkpoint is under way
+        if moved or before is None or self._look() == before or self._head is not before:
+            return moved
         return f"{next(iter(self._known)).name} was written by another program"  # as `cp` does
 
     @contextmanager

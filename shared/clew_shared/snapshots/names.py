@@ -52,7 +52,7 @@ def _escaped(byte: int) -> str:
 
 
 def fitting(them: Iterable[One], size: Callable[[One], int], most: int, room: int) -> Iterator[One]:
-    """Yield the first of them, at most so many, and as many as have room together."""
+    """Yield the first items, as many as the limits on their number and their total length allow."""
     for one in islice(them, most):
         room -= size(one)
         if room < 0:

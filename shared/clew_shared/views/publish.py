@@ -180,7 +180,7 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> View:
 
 
 def needs_person(state: State) -> bool:
-    """Return whether only a person can continue a goal: it is blocked, or waits without a time and nobody paused it."""
+    """Return whether only a person can continue a goal: it is blocked, or waits with no time set and is not paused."""
     status, is_endless = state.goal.status, state.wait_until is None and not state.paused
     return status == GoalStatus.BLOCKED or (status == GoalStatus.WAITING and is_endless)
 

@@ -102,9 +102,7 @@ class CellSpec(WireMessage):
     git: str = ""  # the absolute path of the system's git, for snapshots; "" where there is none
     ignore: tuple[str, ...] = ()  # [loops] ignore, of an executor: what is no part of the world
     options: dict[str, Any] = Field(default={})
-    overlay: tuple[str, str] | None = (
-        None  # folders for what is written over `cwd`, which stays as it is
-    )
+    overlay: tuple[str, str] | None = None  # what is written over `cwd` goes there
     stands_on: tuple[int, int] | None = None  # device and inode that `cwd` must have; None: any
 
 

@@ -15,7 +15,7 @@ from clew_worker.bridge.clis import cli as clis
 from clew_worker.bridge.clis.cli import NOTHING_USED, Cli, Fault, TurnEnded, UsageReported
 from clew_worker.bridge.wire import CliEnded
 
-THOUGHTS_MAX = 100  # so many of one turn are recorded
+THOUGHTS_MAX = 100  # how many thoughts of one turn are recorded
 EVENT_BYTES_MAX = 64 << 20
 """What a CLI may print in one turn; more is a fault of it."""
 

@@ -22,7 +22,7 @@ from clew_shared.record.worlds import (
 )
 from clew_shared.text.words import action_text
 
-DAEMON_DIED = "daemon_died"  # why an action was cut off of which nobody knows when it ended
+DAEMON_DIED = "daemon_died"  # why an action ended at an unknown time
 
 
 def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:

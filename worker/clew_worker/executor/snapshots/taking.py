@@ -125,7 +125,7 @@ class SnapshotTaker:
         return bytes_used(self._folder / "objects")
 
     def _made(self, request: SnapshotRequest, used: int) -> _Taken:
-        """Write a snapshot; where git fails, anew, without an index from before, which may be damaged.
+        """Write a snapshot; if git fails, try again with a new index, since the old one may be damaged.
 
         git is killed (SIGBUS) where a file is cut that it has as mapped memory.
         """
