@@ -168,6 +168,5 @@ def serve(instance: Instance, settings: Settings) -> None:
         server = MetricsServer(host.strip("[]"), int(port), registry, found.unready)
         held.callback(server.close)
         log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
-        found.run(
-            channels, stop
-        )  # after its error a service manager starts the version that is installed now
+        # after its error a service manager starts the version that is installed now
+        found.run(channels, stop)
