@@ -1,14 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.wire.hello import SentStep, entry_from
+from clew_shared.wire.hello import entry_from
 from clew_worker.agent import runbook
 
 FAILED = st.sampled_from(["failure", "error", "timeout", "interrupted", "blocked"])
 
 
 def position(steps, actions, total):
-    steps = [SentStep.model_validate(step) for step in steps]
     return runbook.position(steps, [*map(entry_from, actions)], total)
 
 

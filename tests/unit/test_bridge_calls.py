@@ -2,7 +2,8 @@
 
 import asyncio
 
-from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
+from clew_shared.record.model import Goal, Subtask, Task
+from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import AgentClient
 from clew_worker.bridge.calls import ToolCalls
 
@@ -25,9 +26,9 @@ class PlayedDaemon(AgentClient):
             callback(params)
 
     async def greet(self, _name):
-        subtask = SentSubtask(description="Write b.txt", status="in_progress")
-        task = SentTask(description="Files", subtasks=(subtask,))
-        goal = SentGoal(description="Files", tasks=(task,))
+        subtask = Subtask(description="Write b.txt", status="in_progress")
+        task = Task(description="Files", subtasks=[subtask])
+        goal = Goal(description="Files", tasks=[task])
         state = HelloState(goal=goal, replan_required=self.answers.get("replan"))
         return HelloAnswer(state=state)
 

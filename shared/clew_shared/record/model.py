@@ -125,6 +125,11 @@ class Subtask:
     insights: list[str] = field(default_factory=list)
     cost: LlmCost = field(default_factory=LlmCost)
 
+    @property
+    def open(self) -> bool:
+        """Whether there is still something to do in it."""
+        return self.status in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
+
 
 @dataclass(slots=True)
 class Task:

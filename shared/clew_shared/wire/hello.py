@@ -5,13 +5,13 @@ that are missing, so that daemon and agent may differ in version.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from clew_shared.core.budgets import TurnsLeft
-from clew_shared.record.model import StepStatus
+from clew_shared.record.model import Goal, Level, StepStatus, Subtask, Task
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.tools import Tool
 from clew_shared.wire.answers import AnswerModel
@@ -103,60 +103,35 @@ SentEntry = Annotated[
 # ---- the state
 
 
-class SentAction(AnswerModel):
-    """An action of the tree: a line of history.jsonl without its output."""
-
-    seq: int = 0
-    timestamp: str = ""
-    name: str = ""
-    args: dict[str, Any] = Field(default_factory=dict)
-    result: str = ""
-    duration_s: float = 0.0
-    changed: bool | None = None
-    paths: tuple[str, ...] = ()
-    task_idx: int = 0
-    subtask_idx: int = 0
-    epoch: int = 0
+_SENT = {
+    "description", "status", "tasks", "subtasks", "attempts", "last_failure", "actions_total", "actions", "steps",
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx", "subtask_idx", "epoch",
+}  # fmt: skip
+"""The fields of the tree's parts that are sent."""
 
 
-class SentStep(AnswerModel):
-    """An action that a goal file asks for."""
-
-    tool: str
-    args: dict[str, Any] = Field(default_factory=dict)
-
-
-class SentSubtask(AnswerModel):
-    """A subtask; the current one has its runbook's `steps`."""
-
-    description: str = ""
-    status: str = StepStatus.PENDING
-    attempts: int = 0
-    last_failure: str | None = None
-    actions_total: int = 0
-    actions: tuple[SentAction, ...] = ()
-    steps: tuple[SentStep, ...] = ()
-
-    @property
-    def open(self) -> bool:
-        """Whether there is still something to do in it."""
-        return self.status in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
+def _tree_from(part: Any) -> Any:
+    """Return a part of a tree as JSON without its nulls, and with the names that it may lack."""
+    if isinstance(part, Mapping):
+        found = {key: value for key, value in part.items() if value is not None}
+        as_is = ("args", "steps")
+        inner = {key: v if key in as_is else _tree_from(v) for key, v in found.items()}
+        return {"description": "", "name": "", **inner}
+    return [*map(_tree_from, part)] if isinstance(part, list | tuple) else part
 
 
-class SentTask(AnswerModel):
-    """A task, with its subtasks in order."""
+def _tree_json(part: Any) -> Any:
+    if isinstance(part, list):
+        return [*map(_tree_json, part)]
+    if not is_dataclass(part):
+        return part
+    sent = {name: getattr(part, name) for name in part.__dataclass_fields__ if name in _SENT}
+    if isinstance(part, Subtask):
+        sent["last_failure"] = part.last_failure or None
+    return {name: _tree_json(value) for name, value in sent.items()}
 
-    description: str = ""
-    status: str = StepStatus.PENDING
-    subtasks: tuple[SentSubtask, ...] = ()
 
-
-class SentGoal(AnswerModel):
-    """The tree of work."""
-
-    description: str = ""
-    status: str = ""
-    tasks: tuple[SentTask, ...] = ()
+Tree = Annotated[Goal, BeforeValidator(_tree_from), PlainSerializer(_tree_json)]
 
 
 class SentProbe(AnswerModel):
@@ -167,12 +142,27 @@ class SentProbe(AnswerModel):
     current: bool = False
 
 
-class SentState(AnswerModel):
-    """A goal's state, as in state.json and in the answers to `plan` and `complete_subtask`."""
+class FinishedSubtask(AnswerModel):
+    """A subtask that is over, with what came of it."""
+
+    description: str
+    summary: str = ""
+    status: str = StepStatus.COMPLETED
+    insights: tuple[str, ...] = ()
+
+
+class HelloState(AnswerModel):
+    """A goal's state, as in state.json, with what only an agent needs.
+
+    The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
+    `actions_total` counts the allowed actions of all plans, `progress` is the goal's, 0 to 1.
+    `given_up` are subtasks that a replan gave up, `iterations_granted` the iterations before the last reopening.
+    `there` are some paths in the workspace as they were when the conversation began.
+    """
 
     version: int = 1
     goal_id: str = ""
-    goal: SentGoal = SentGoal()
+    goal: Tree = Field(default_factory=lambda: Goal(""))
     current_task_idx: int = 0
     current_subtask_idx: int = 0
     loop_counts: dict[str, int] = Field(default_factory=dict)
@@ -182,21 +172,34 @@ class SentState(AnswerModel):
     epoch: int = 0
     restarts: int = 0
     seq: int = 0
+    replan_required: Level | None = None
+    finished: tuple[FinishedSubtask, ...] = ()
+    given_up: tuple[str, ...] = ()
+    actions_total: int = 0
+    progress: float = 0.0
+    iterations_granted: int = 0
+    turns_left: TurnsLeft | None = None
+    probes: dict[str, SentProbe] = Field(default_factory=dict)
+    prompt: Prompt | None = None
+    transcript: tuple[SentEntry, ...] = ()
+    folded: int = 0
+    idea: str = ""
+    there: tuple[str, ...] = ()
 
     @property
-    def task(self) -> SentTask:
+    def task(self) -> Task:
         """The current task; an empty one where there is none."""
         tasks, at = self.goal.tasks, self.current_task_idx
-        return tasks[at] if 0 <= at < len(tasks) else SentTask()
+        return tasks[at] if 0 <= at < len(tasks) else Task("")
 
     @property
-    def subtask(self) -> SentSubtask:
+    def subtask(self) -> Subtask:
         """The current subtask; an empty one that is over where there is none."""
         subtasks, at = self.task.subtasks, self.current_subtask_idx
-        return subtasks[at] if 0 <= at < len(subtasks) else SentSubtask(status="")
+        return subtasks[at] if 0 <= at < len(subtasks) else Subtask("", status="")
 
     @property
-    def subtasks(self) -> list[SentSubtask]:
+    def subtasks(self) -> list[Subtask]:
         """All subtasks, in order."""
         return [subtask for task in self.goal.tasks for subtask in task.subtasks]
 
@@ -216,56 +219,13 @@ class SentState(AnswerModel):
         """Whether the tree is more than the implicit subtask, which bears the goal's description."""
         return [s.description for s in self.subtasks] != [self.goal.description]
 
-
-class StateAnswer(AnswerModel):
-    """The answer to `plan` and `complete_subtask`."""
-
-    state: SentState = SentState()
-    escalated_to: str | None = None
-
-
-class FinishedSubtask(AnswerModel):
-    """A subtask that is over, with what came of it."""
-
-    description: str
-    summary: str = ""
-    status: str = StepStatus.COMPLETED
-    insights: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        return hash((self.description, self.summary, self.status, self.insights))
-
-
-class HelloState(SentState):
-    """A goal's state with what only an agent needs.
-
-    The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
-    `actions_total` counts the allowed actions of all plans, `progress` is the goal's, 0 to 1.
-    `given_up` are subtasks that a replan gave up, `iterations_granted` the iterations before the last reopening.
-    `there` are some paths in the workspace as they were when the conversation began.
-    """
-
-    replan_required: Literal["task", "goal", "person"] | None = None
-    finished: tuple[FinishedSubtask, ...] = ()
-    given_up: tuple[str, ...] = ()
-    actions_total: int = 0
-    progress: float = 0.0
-    iterations_granted: int = 0
-    turns_left: TurnsLeft | None = None
-    probes: dict[str, SentProbe] = Field(default_factory=dict)
-    prompt: Prompt | None = None
-    transcript: tuple[SentEntry, ...] = ()
-    folded: int = 0
-    idea: str = ""
-    there: tuple[str, ...] = ()
-
     @property
     def acted(self) -> bool:
         """Whether any action was proposed."""
         return bool(self.actions_total) or any(s.actions_total for s in self.subtasks)
 
     @property
-    def replaceable(self) -> list[SentSubtask]:
+    def replaceable(self) -> list[Subtask]:
         """The pending subtasks that the required replan may replace, in the order of their numbers from 1."""
         subtasks = self.task.subtasks if self.replan_required == "task" else self.subtasks
         return [s for s in subtasks if s.status == StepStatus.PENDING]

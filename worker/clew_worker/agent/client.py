@@ -12,7 +12,7 @@ from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, AnswerModel, Finished, Judged, Noted
 from clew_shared.wire.framing import Lines
-from clew_shared.wire.hello import HelloAnswer, StateAnswer
+from clew_shared.wire.hello import HelloAnswer
 
 CHUNK_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 8 * 86_400.0
@@ -127,9 +127,7 @@ class AgentClient:
     async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
         """End the current subtask, or this attempt at it; returns the level to which it was escalated."""
         said = {"failure": failure, "summary": summary}
-        return (
-            await self.ask(StateAnswer, "complete_subtask", success=success, **said)
-        ).escalated_to
+        return (await self.ask(Noted, "complete_subtask", success=success, **said)).escalated_to
 
     async def advance(self) -> bool:
         """Begin the next pending subtask; False where none is left."""

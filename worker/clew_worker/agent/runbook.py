@@ -5,14 +5,16 @@ same step. It decides nothing: it proposes a step that was cut off, or has faile
 asks a person.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from clew_shared.record.model import Subtask
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
 from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome
-from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
+from clew_shared.wire.hello import Call, Entry, HelloAnswer
 from clew_worker.agent.client import AgentClient, CannotContinue, RpcError, call_record
 
 NAME = "runbook/1"
@@ -42,7 +44,7 @@ class Runbook:
             elif not await self._daemon.advance():
                 return await self._finish()
 
-    async def _subtask(self, hello: HelloAnswer, subtask: SentSubtask) -> bool:
+    async def _subtask(self, hello: HelloAnswer, subtask: Subtask) -> bool:
         """Do the remaining steps of a subtask; False when the goal is over for this agent."""
         steps, transcript = subtask.steps, hello.state.transcript
         if not steps:
@@ -53,10 +55,10 @@ class Runbook:
         records = []
         failure, outcome = "", None
         for step in steps[position(steps, transcript, total, hello.spec.workspace) :]:
-            outcome = (await self._daemon.act(step.tool, step.args)).outcome
+            outcome = (await self._daemon.act(step["tool"], step["args"])).outcome
             if outcome is None:
                 return False
-            records.append(call_record(step.tool, step.args, outcome))
+            records.append(call_record(step["tool"], step["args"], outcome))
             failure = _failure(step, outcome)
             if failure:
                 break
@@ -88,7 +90,7 @@ class Runbook:
 
 
 def position(
-    steps: Sequence[SentStep], transcript: Sequence[Entry], total: int, workspace: str = ""
+    steps: Sequence[Mapping[str, Any]], transcript: Sequence[Entry], total: int, workspace: str = ""
 ) -> int:
     """Return the index of the next step, given the subtask's last actions (oldest first) and their `total`.
 
@@ -96,7 +98,7 @@ def position(
     are no longer in the transcript, the furthest start that explains the rest is taken. What failed and is no step any
     more, or a later one, was changed by a person since (`clew edit`).
     """
-    names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
+    names = [signature(step["tool"], redacted(step["args"]), workspace) for step in steps]
     calls = [call for call in transcript if isinstance(call, Call)]
     acted = [(c.signature or signature(c.name, dict(c.args)), c.result == "success") for c in calls]
     unknown = max(total - len(acted), 0)
@@ -121,10 +123,10 @@ def _walk(
     return at
 
 
-def _failure(step: SentStep, outcome: ActionOutcome) -> str:
+def _failure(step: Mapping[str, Any], outcome: ActionOutcome) -> str:
     if outcome.result == "success":
         return ""
     output = outcome.output[-_OUTPUT_CHARS:].strip()
     came = f"{RESULTS[outcome.result]}{exit_text(outcome.exit_code)}"
-    named = action_text(step.tool, step.args, _STEP_CHARS)
+    named = action_text(step["tool"], step["args"], _STEP_CHARS)
     return f"`{named}` {came}" + (f": {output}" if output else "")

@@ -11,8 +11,6 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
@@ -22,7 +20,7 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState, StateAnswer
+from clew_shared.wire.hello import Call, HelloAnswer
 from clew_worker.agent.client import A, AgentClient, RpcError
 from clew_worker.agent.plans import PlanTask, Tasks
 from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
@@ -31,7 +29,6 @@ T = TypeVar("T")
 AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
-_tree: TypeAdapter[Goal] = TypeAdapter(Goal)
 _OF_STATE = ["current_task_idx", "current_subtask_idx", "iteration", "epoch", "restarts", "seq"]
 _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
@@ -113,7 +110,7 @@ class RemoteGoal:
 
     def complete(self, reason: str, *, success: bool) -> str | None:
         text = {"summary": reason} if success else {"failure": reason}
-        return self._call(StateAnswer, "complete_subtask", success=success, **text).escalated_to
+        return self._call(Noted, "complete_subtask", success=success, **text).escalated_to
 
     def advance(self) -> bool:
         self.settle()
@@ -165,7 +162,7 @@ class RemoteGoal:
         """Send a plan; a replan has all that is left to do, so what is not in it was removed by the agent."""
         self._stale = True  # refused or not, the daemon's state is shown next
         # without `covers`, it replaces all that is pending
-        self._ask(StateAnswer, "plan", tasks=tasks, replan=replan)
+        self._ask(Noted, "plan", tasks=tasks, replan=replan)
         self._look()
 
     def _replan(self, edit: Edit | None = None) -> None:
@@ -221,7 +218,7 @@ def state_of(hello: HelloAnswer) -> State:
     state = State(
         **{name: getattr(sent, name) for name in _OF_STATE},
         goal_id=hello.goal_id,
-        goal=_goal(sent),
+        goal=sent.goal,
         spec=Spec(description=sent.goal.description, notes=hello.notes),
         scope=scope,
         last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
@@ -234,22 +231,16 @@ def state_of(hello: HelloAnswer) -> State:
         set_aside=list(sent.given_up),
         replan_required=sent.replan_required or "",
     )
+    sent.goal.reached = sent.progress
+    over = (one for one in subtasks_of(sent.goal) if one.status in _OVER)
+    for subtask, finished in zip(over, sent.finished, strict=False):  # summaries are sent beside it
+        if finished.description == subtask.description:
+            subtask.summary = finished.summary
     for action in state.subtask.actions if state.subtask else ():
         tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
         of_action = scope.tallies.setdefault(signature(action.name, action.args), {})
         of_action[str(action.seq)] = tally
     return state
-
-
-def _goal(sent: HelloState) -> Goal:
-    """Return the tree, with the summaries of the finished subtasks, which are sent beside it."""
-    goal = _tree.validate_python(sent.goal.model_dump(exclude_none=True))
-    goal.reached = sent.progress
-    over = (one for one in subtasks_of(goal) if one.status in _OVER)
-    for subtask, finished in zip(over, sent.finished, strict=False):
-        if finished.description == subtask.description:
-            subtask.summary = finished.summary
-    return goal
 
 
 def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
