@@ -5,8 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.inbox.files import Found, Look, is_goal_name
-from clew_daemon.inbox.inbox import EMPTY_SETTLE_S, Waiting
+from clew_daemon.inbox.files import EMPTY_SETTLE_S, Found, Look, is_goal_name
 
 looks = st.builds(
     Look,
@@ -24,7 +23,8 @@ settles_s = st.floats(0, 2)
 def test_a_file_is_taken_once_it_looked_the_same_for_the_whole_settle_time(
     look, since, not_before, settle_s
 ):
-    at = Waiting(Found(Path("g.md"), "g.md", look), since, not_before).due_at(settle_s)
+    found = Found(Path("g.md"), "g.md", look, since=since, not_before=not_before)
+    at = found.due_at(settle_s)
     assert at >= since + settle_s
     assert at >= not_before
     assert look.size or at >= since + EMPTY_SETTLE_S

@@ -17,6 +17,7 @@ import signal
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -32,7 +33,9 @@ MAX_NAMES = 10_000
 
 _NAME_BYTES = 255
 _CLAIMED = re.compile(r"\.clew-claimed-(?P<token>[0-9a-f-]+)\.(?P<name>.+)", re.DOTALL)
-_MARK_BYTES = len(".clew-claimed-.") + 16
+_UNCLAIMED_BYTES = _NAME_BYTES - len(".clew-claimed-.") - 16
+EMPTY_SETTLE_S = 2.0
+"""A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For whatever has the name now: never block on it, nor take it as the controlling terminal."""
 _NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
@@ -90,7 +93,7 @@ class InboxOwner:
 
 
 class Look(NamedTuple):
-    """What stat(2) said of a file at one moment, in bytes and ns: equal looks mean that nothing was written in between.
+    """What stat(2) said of a file, in bytes and ns: equal looks mean that nothing was written in between.
 
     Of a link it is its target, which is what is read.
     """
@@ -100,23 +103,33 @@ class Look(NamedTuple):
     ctime_ns: int
     mtime_ns: int
     size: int
-    regular: bool = True
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
-        regular = stat.S_ISREG(found.st_mode)
         times = found.st_ctime_ns, found.st_mtime_ns
-        return cls(found.st_dev, found.st_ino, *times, found.st_size, regular)
+        return cls(found.st_dev, found.st_ino, *times, found.st_size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    """A goal file in the inbox: `path` is where it is, `name` what it is called; `token` is its claim's, "" without."""
+    """A goal file in the inbox: `path` is where it is, `name` what it is called; `token` is its claim's, "" without.
+
+    It looks so since `since`, is not to be tried before `not_before` (monotonic seconds), and was tried `tries` times.
+    """
 
     path: Path
     name: str
     look: Look
     token: str = ""
+    since: float = 0.0
+    not_before: float = 0.0
+    tries: int = 0
+
+    def due_at(self, settle_s: float) -> float:
+        """Return when it is to be taken: once it has looked the same for the whole settle time."""
+        if not self.look.size:
+            settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
+        return max(self.since + settle_s, self.not_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,64 +153,59 @@ def look_around(folder: Path) -> list[Found]:
     """Return the goal files of a folder: the claimed ones, and those with a goal's name."""
     names = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
     claims = [name for name in names if _CLAIMED.fullmatch(name)]
+    goals = [name for name in names if is_goal_name(name)][:MAX_NAMES]
     found = []
-    for name in (*claims, *[name for name in names if is_goal_name(name)][:MAX_NAMES]):
-        with suppress(FileNotFoundError):
-            found.append(find(folder / name))
-    return [one for one in found if one.look.regular]
+    for path in (folder / name for name in (*claims, *goals)):
+        with suppress(OSError):  # gone, a link that leads nowhere, a closed folder on the way
+            looked = path.stat()
+            mark = _CLAIMED.fullmatch(path.name)
+            token, name = mark.groups() if mark else ("", _shortened(path.name, _UNCLAIMED_BYTES))
+            if stat.S_ISREG(looked.st_mode):
+                found.append(Found(path, name, Look.of(looked), token))
+    return found
 
 
-def find(path: Path) -> Found:
-    """Return the file at `path`, of a link its target; raises FileNotFoundError when there is nothing."""
-    try:
-        look = Look.of(path.stat())
-    except OSError:  # or no target, a ring of links, a closed folder on the way
-        look = Look.of(path.lstat())
-    if mark := _CLAIMED.fullmatch(path.name):
-        return Found(path, mark["name"], look, mark["token"])
-    return Found(path, _shortened(path.name, _NAME_BYTES - _MARK_BYTES), look)
-
-
-def claim(found: Found) -> Found:
+def claim(found: Found) -> None:
     """Claim a file that has settled: rename it to a name that only clew uses.
 
-    Raises Changed when it is another file by now, BeingWritten while a program has it open for writing (as far as the
-    file system can tell), OSError when it cannot be renamed.
+    Raises BeingWritten while a program has it open for writing (as far as the file system can tell), OSError when it
+    cannot be renamed.
     """
     if found.token:
-        return found
-    if find(found.path).look != found.look:
-        raise Changed(found.path)
+        return
     with suppress(PermissionError):  # one that cannot be read is claimed all the same, and rejected
         _refuse_written(found.path)
-    hidden = found.path.with_name(f".clew-claimed-{secrets.token_hex(8)}.{found.name}")
-    found.path.rename(hidden)
-    claimed = find(hidden)
-    if claimed.look._replace(ctime_ns=found.look.ctime_ns) != found.look:  # a rename changes it
-        raise Changed(found.path)  # it has to settle under its hidden name
-    return claimed
+    token = secrets.token_hex(8)
+    found.path = found.path.rename(found.path.with_name(f".clew-claimed-{token}.{found.name}"))
+    ctime_ns = found.path.stat().st_ctime_ns  # a rename changes it
+    found.token, found.look = token, found.look._replace(ctime_ns=ctime_ns)
 
 
 def read(found: Found) -> Dropped:
     """Read at most 1 MiB + 1 of a claimed file.
 
-    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when it was written to
-    since, OSError (PermissionError) when it cannot be read.
+    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when it is not as it
+    was looked at, OSError (PermissionError) when it cannot be read.
     """
     _refuse_written(found.path)
     with os.fdopen(os.open(found.path, _READING), "rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
-        if Look.of(os.fstat(stream.fileno())) != found.look or not found.look.regular:
-            raise Changed(found.path)
+        if Look.of(os.fstat(stream.fileno())) != found.look:
+            raise Changed(found.path)  # it has to settle under its hidden name
     digest = hashlib.sha256(raw).hexdigest()
     return Dropped(found.name, raw, (found.token, digest, found.name))
 
 
+def _is_as_read(found: Found) -> bool:
+    with suppress(OSError):
+        return Look.of(found.path.stat()) == found.look
+    return False
+
+
 def remove(found: Found) -> None:
     """Remove an accepted file; one that was written to since stays."""
-    with suppress(FileNotFoundError):
-        if find(found.path) == found:
-            found.path.unlink()
+    if _is_as_read(found):
+        found.path.unlink(missing_ok=True)
 
 
 def reject(found: Found, rejected: Path, error: str) -> Path | None:
@@ -209,8 +217,8 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
     rejected.mkdir(parents=True, exist_ok=True)
     target = _free_name(rejected, found.name)
     _write_error(target, error)
-    with suppress(FileNotFoundError):
-        if find(found.path) == found:
+    if _is_as_read(found):
+        with suppress(FileNotFoundError):
             return found.path.rename(target)
     error_path(target).unlink(missing_ok=True)
     return None
@@ -258,11 +266,8 @@ def _write_error(target: Path, error: str) -> None:
 def _free_name(folder: Path, name: str) -> Path:
     """Find the first of NAME, NAME-2, … that no file bears; an error text alone does not count."""
     free = folder / _shortened(name, _NAME_BYTES - len("-9999.error.txt"))
-    for count in range(1, 10_000):
-        path = free.with_stem(f"{free.stem}-{count}") if count > 1 else free
-        if not os.path.lexists(path):
-            return path
-    raise OSError(errno.ENOSPC, "ten thousand files have that name; empty the folder", str(folder))
+    further = (free.with_stem(f"{free.stem}-{number}") for number in count(2))
+    return next(path for path in chain([free], further) if not os.path.lexists(path))
 
 
 def _shortened(name: str, limit: int) -> str:

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
@@ -24,8 +23,6 @@ from clew_daemon.inbox.leftovers import in_one_line
 from clew_shared.backoff import backoff_s
 
 GATHER_S = 0.05  # A thousand files that arrive together are looked at together
-EMPTY_SETTLE_S = 2.0
-"""A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
 WRITER_S = 1.0
 """How often a file that another program has open for writing is looked at, and an `accept` that is not ready."""
 TROUBLE_S = 2.0  # How often a folder that cannot be used, or watched, is looked at
@@ -43,26 +40,6 @@ logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A file that looks as it did at `since`, and is not to be tried before `not_before` (monotonic seconds).
-
-    `tries` counts how often it was tried and had to be left.
-    """
-
-    found: Found
-    since: float
-    not_before: float = 0.0
-    tries: int = 0
-    is_done: bool = False
-
-    def due_at(self, settle_s: float) -> float:
-        """Return when it is to be taken: once it has looked the same for the whole settle time."""
-        if not self.found.look.size:
-            settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
-        return max(self.since + settle_s, self.not_before)
 
 
 class _Waker(events.FileSystemEventHandler):
@@ -104,7 +81,7 @@ class Inbox:
         self._accept = accept
         self._ready = ready
         self._log = log
-        self._waiting: dict[str, Waiting] = {}  # by the name that a file has now
+        self._waiting: dict[str, Found] = {}  # by the name that a file has now
         self._told: set[str] = set()  # names that are known to be open for writing
         self._trouble = ""
         self._observer: BaseObserver | None = None
@@ -203,27 +180,26 @@ class Inbox:
             observer.schedule(self._waker, path, event_filter=_EVENTS)
             self._watched = found.st_dev, found.st_ino
 
-    def _due(self, found: list[Found], now: float) -> list[Waiting]:
+    def _due(self, found: list[Found], now: float) -> list[Found]:
         """Return the files that are due, oldest first; a first look decides nothing."""
-        before, self._waiting = self._waiting, {}
+        before, self._waiting, due = self._waiting, {}, []
         for one in found:
             seen = before.get(one.path.name)
-            known = seen if seen and seen.found.look == one.look else Waiting(one, now)
-            self._waiting[one.path.name] = known
+            if seen and seen.look == one.look:
+                self._waiting[one.path.name] = seen
+                due += [seen] if seen.due_at(self._settle_s) <= now else []
+            else:
+                one.since = now
+                self._waiting[one.path.name] = one
         self._told &= {one.name for one in found}
-        due = [
-            one
-            for one in self._waiting.values()
-            if one.since < now and one.due_at(self._settle_s) <= now
-        ]
-        return sorted(due, key=lambda one: (one.found.look.mtime_ns, one.found.name))
+        return sorted(due, key=lambda one: (one.look.mtime_ns, one.name))
 
     # -- taking files ------------------------------------------------------------------------------
 
-    async def _take(self, batch: list[Waiting]) -> None:
+    async def _take(self, batch: list[Found]) -> None:
         """Claim, read, have judged, and put away one batch, in order."""
         for one in batch:
-            self._waiting.pop(one.found.path.name)
+            del self._waiting[one.path.name]
         drops = await asyncio.to_thread(lambda: [self._fetch(one) for one in batch])
         read = [(one, drop) for one, drop in zip(batch, drops, strict=True) if drop is not None]
         verdicts = await asyncio.gather(*(self._judge(one, drop) for one, drop in read))
@@ -234,31 +210,30 @@ class Inbox:
                     self._put_away(one, verdict)
 
         await asyncio.to_thread(put_away)
-        self._waiting |= {one.found.path.name: one for one in batch if not one.is_done}
 
-    def _fetch(self, one: Waiting) -> Dropped | None:
+    def _fetch(self, one: Found) -> Dropped | None:
         """Claim and read a file, None where that cannot be done now; blocks."""
-        name = one.found.name
         try:
-            one.found = files.claim(one.found)
-            return files.read(one.found)
+            files.claim(one)
+            return files.read(one)
         except (Changed, FileNotFoundError):
-            one.is_done = True  # it is looked at as a new one
+            pass  # it is looked at as a new one
         except BeingWritten:
             one.not_before = time.monotonic() + WRITER_S
-            if name not in self._told:
-                self._told.add(name)
+            self._waiting[one.path.name] = one
+            if one.name not in self._told:
+                self._told.add(one.name)
                 reason = "another program still has it open for writing"
-                self._log.info("inbox.waiting", name=name, reason=reason)
+                self._log.info("inbox.waiting", name=one.name, reason=reason)
         except OSError as error:
-            if isinstance(error, PermissionError) and one.found.token:
+            if isinstance(error, PermissionError) and one.token:
                 how = "Let the user that clew runs as read it (chmod), and submit it again."
-                self._put_away(one, f"{name} cannot be read: {error.strerror}. {how}")
+                self._put_away(one, f"{one.name} cannot be read: {error.strerror}. {how}")
             else:
                 self._defer(one, f"cannot be taken: {error.strerror}")
         return None
 
-    async def _judge(self, one: Waiting, drop: Dropped) -> str | None:
+    async def _judge(self, one: Found, drop: Dropped) -> str | None:
         """Return why `accept` refuses a file, "" where it is a goal, None where nothing was decided."""
         if self._stopping:
             return None
@@ -269,22 +244,22 @@ class Inbox:
             self._defer(one, f"{type(error).__name__}: {error}")
             return None
 
-    def _put_away(self, one: Waiting, refusal: str) -> None:
+    def _put_away(self, one: Found, refusal: str) -> None:
         """Remove a file that is a goal, and reject any other; blocks."""
         try:
             if not refusal:
-                files.remove(one.found)
-            elif files.reject(one.found, self._rejected, refusal):
+                files.remove(one)
+            elif files.reject(one, self._rejected, refusal):
                 error = in_one_line(refusal)
-                self._log.warning("goal.rejected", name=one.found.name, error=error)
-            one.is_done = True
+                self._log.warning("goal.rejected", name=one.name, error=error)
         except OSError as error:
             what = "cannot be rejected" if refusal else "is a goal, but cannot be removed"
             self._defer(one, f"{what}: {error.strerror}")
 
-    def _defer(self, one: Waiting, error: str) -> None:
+    def _defer(self, one: Found, error: str) -> None:
         """Leave a file for later, with a back-off."""
         if one.tries == 0:
-            self._log.warning("inbox.deferred", name=one.found.name, error=error)
+            self._log.warning("inbox.deferred", name=one.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
         one.tries += 1
+        self._waiting[one.path.name] = one
