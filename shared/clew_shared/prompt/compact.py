@@ -149,7 +149,7 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
         now = [
             Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
             Line(f"Status: {subtask.status}"),
-            Line(f"Attempt: {subtask.attempts + StepStatus(subtask.status).open}"),
+            Line(f"Attempt: {subtask.attempts + subtask.open}"),
         ]
         if subtask.last_failure:
             now.append(Line(f"Last failure: {one_line(subtask.last_failure)}", Keep.ALWAYS))

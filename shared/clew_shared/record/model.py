@@ -43,11 +43,6 @@ class StepStatus(StrEnum):
     SKIPPED = "skipped"
 
     @property
-    def open(self) -> bool:
-        """Return whether there is still something to do."""
-        return self in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
-
-    @property
     def done(self) -> bool:
         """Return whether it counts as progress of the goal."""
         return self in (StepStatus.COMPLETED, StepStatus.SKIPPED)

@@ -36,7 +36,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     state = core.state
     current, goal = state.subtask, state.goal
     begun = any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
-    another_way = edit.new or begun or (current and StepStatus(current.status).open)
+    another_way = edit.new or begun or (current and current.open)
     replan = bool(state.replan_required and another_way)
     if replan:  # the replacements of a blocked subtask inherit its counts and blocks
         new = {id(subtask) for subtask in edit.new}

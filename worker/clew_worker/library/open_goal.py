@@ -155,7 +155,7 @@ class WorkState:
             blocked=now.blocked if now.blocked != before.blocked else None,
             lifted=tuple(dict.fromkeys(lifted)),
             moved=now.place != before.place,
-            new=tuple(s for s in present if id(s) not in known and StepStatus(s.status).open),
+            new=tuple(s for s in present if id(s) not in known and s.open),
             gone=tuple(one for one in gone if not StepStatus(one.status).done),
         )
 

@@ -118,7 +118,7 @@ def goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
             settle_task(task)
         state.goal.note_progress()
     elif status is GoalStatus.FAILED and state.task and current:
-        if StepStatus(current.status).open:
+        if current.open:
             current.status = StepStatus.FAILED
         settle_task(state.task)
 
