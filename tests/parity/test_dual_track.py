@@ -46,17 +46,6 @@ def results(messages):
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
-def assert_whole(messages):
-    waiting = []
-    for message in messages:
-        if message["role"] == "tool":
-            waiting.remove(message["tool_call_id"])
-        else:
-            assert not waiting
-            waiting = [call["id"] for call in message.get("tool_calls", [])]
-    assert not waiting
-
-
 @pytest.mark.parametrize("iteration", [10, 14])
 def test_the_moderate_window_keeps_results_two_exchanges_and_two_thoughts(iteration):
     messages = [opening()[0], *history(), opening()[1], *research()[2:]]
@@ -89,26 +78,6 @@ def test_the_emergency_window_keeps_the_last_three_results(iteration):
     assert built[:2] == opening()
 
 
-@pytest.mark.parametrize("iteration", [0, 7, 12, 17, 25])
-@pytest.mark.parametrize("max_tokens", [50, 300, 8000])
-def test_system_first_question_kept_and_only_whole_pairs(iteration, max_tokens):
-    ctx = context(conversation_history=history(), max_tokens=max_tokens)
-    built = ctx.build_optimized_messages(research(30), iteration)
-    assert built[0] == {"role": "system", "content": SYSTEM}
-    assert [message["role"] for message in built].count("system") == 1
-    assert contents(built).count(QUESTION) == 1
-    assert_whole(built)
-
-
-def test_orphans_in_the_list_are_never_passed_on():
-    lone = {"role": "tool", "tool_call_id": "gone", "content": "lone"}
-    open_call = pair(9, thought="about to read")[0]
-    built = context().build_optimized_messages([*opening(), lone, *pair(1), lone, open_call], 3)
-    said = {"role": "assistant", "content": "about to read"}
-    assert built[:-1] == [*opening(), *pair(1), said]
-    assert built[-1] == {"role": "user", "content": "[Continue: one tool call, or your answer.]"}
-
-
 def test_a_result_in_the_stream_and_in_the_list_is_shown_once():
     ctx = context()
     messages = research(2)
@@ -129,11 +98,3 @@ def test_the_marker_has_the_agreed_form_and_leaves_the_system_prompt_alone():
         "content": "[PROGRESS: Iteration 7/30 | 3 tools used | 2 pages read]",
     }
     assert built[0]["content"] == SYSTEM
-
-
-def test_three_thoughts_of_one_theme_are_a_theme_loop():
-    ctx = context()
-    for text in ("I need to plan", "Let me plan my approach", "Planning to search"):
-        assert ctx.detect_stuck_loop(1) is None
-        ctx.add_thinking(text)
-    assert ctx.detect_stuck_loop(3) == "theme_loop"

@@ -29,47 +29,6 @@ def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again
     assert clew.said(goal, count=7) == [[False, None]] * 6 + [[True, None]]
 
 
-def test_the_world_is_looked_at_anew_before_a_refusal(clew):
-    clew.agent(
-        "tester",
-        """
-        hello()
-        run("cat input")
-        run("cat input")
-        say("twice")
-        notice("feedback")
-        say(run("cat input")["verdict"])
-        call("finish", success=False)
-        """,
-    )
-    clew.configure({"loops.repeat_limit": 3})
-    goal = clew.start().submit(by("tester"))
-    clew.said(goal)
-    (clew.workspace(goal) / "input").write_text("from a person's editor")
-    clew.ask("feedback", goal=goal, text="there is an input now")
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=2)[1] == "allowed"
-
-
-ESCALATING = """
-def plan(level, name):
-    tasks = [{"description": name, "subtasks": [{"description": name + " subtask"}]}]
-    return call("plan", tasks=tasks, replan=level)
-
-def fail_twice():
-    for _ in range(2):
-        level = call("complete_subtask", success=False, failure="it cannot be done")["escalated_to"]
-    return level
-"""
-
-
-def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(clew):
-    clew.agent("leaver", ESCALATING + "\nhello()\nfail_twice()\n")
-    goal = clew.start().submit(by("leaver"))
-    assert "it cannot be done" in clew.wait("goal.blocked", goal=goal)["reason"]
-    assert len(clew.seen("worker.started", goal=goal)) == 1
-
-
 # -- a goal that ends without a check says so; its agent may suggest checks, and is asked about
 
 

@@ -107,17 +107,6 @@ def test_a_daemon_whose_ledger_is_taken_away_accepts_and_judges_nothing_more(cle
     goes_on(clew, goal)
 
 
-def test_a_log_that_is_removed_after_a_kill_is_missed(clew):
-    goal = at_work(clew)
-    noted = ledger_of(clew).with_name("ledger.db.head")
-    clew.until(lambda: noted.exists() and json.loads(noted.read_text())["seq"] > 9)
-    clew.kill()
-    ledger_of(clew).with_name("ledger.db-wal").unlink()
-    refused(clew, "clew restore")
-    assert json.loads(clew.clew("verify", "--json", code=1))["fault"]
-    assert goal
-
-
 def test_an_older_ledger_put_back_while_no_daemon_runs_is_refused_and_named(clew):
     first = clew.start().completed(DONE, "first.md")
     old = older_copy(clew)

@@ -72,12 +72,6 @@ def test_the_status_tells_what_runs_what_is_blocked_and_the_last_restart(clew, m
     manager.until("STATUS=", "1 blocked")
 
 
-def test_the_watchdog_is_fed_while_the_daemon_works(clew, manager):
-    clew.start(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="1000000")
-    for _ in range(3):
-        manager.until("WATCHDOG=1")
-
-
 def test_workers_do_not_get_the_managers_socket(clew, manager):
     text = QUICK.replace("true", "env > seen")
     goal = clew.start(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="60000000").submit(text)

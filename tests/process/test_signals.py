@@ -1,6 +1,5 @@
 """Signals to the real daemon: SIGTERM, SIGINT, SIGHUP, and what they leave unchanged."""
 
-import os
 import signal
 import time
 import uuid
@@ -39,18 +38,3 @@ def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
     clew.configure({"restart.stop_grace_s": 0.5})  # the agent is deaf to the end of the test, too
     clew.start()
     assert clew.goal(goal)["status"] == "in_progress"
-
-
-def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):
-    clew.start()
-    clew.configure({"daemon.settle_s": 0.03, "daemon.max_workers": 9, "loops.repeat_limit": 5})
-    os.kill(clew.daemon.pid, signal.SIGHUP)
-    reloaded = clew.wait("config.reloaded")
-    changed = {"daemon.settle_s", "daemon.max_workers", "loops.repeat_limit"}
-    assert set(reloaded["changed"]) == changed
-    assert reloaded["restart_needed"] == ["daemon.settle_s"]
-    clew.configure({"loops.repeat_limit": 6})
-    found = {c["key"]: c for c in clew.ask("reload")["changes"]}
-    assert found["loops.repeat_limit"]["old"] == 5
-    assert found["daemon.settle_s"]["applies"] == "after a restart"
-    assert "daemon.max_workers" not in found

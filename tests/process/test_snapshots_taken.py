@@ -136,17 +136,6 @@ def test_the_snapshots_of_the_goal_that_ended_first_make_room_for_others(make_cl
     assert clew.verified()
 
 
-def test_the_snapshots_of_a_purged_goal_are_removed(make_clew):
-    clew = make_clew().start()
-    goal = finished(clew, "echo a > a")
-    clew.report(goal)
-    assert clew.stop() == 0
-    clew.configure({"ledger.keep_days": 1e-9})
-    clew.start()
-    clew.wait("goal.forgotten", goal=goal)
-    clew.until(lambda: not store_of(clew, goal).exists(), "the store is removed")
-
-
 @pytest.mark.parametrize("who", ["executor", "daemon"])
 def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, who):
     clew.start()

@@ -2,19 +2,15 @@
 
 import contextlib
 import json
-import socket
 import threading
 
-import psutil
 from harness import DEADLINE_S
 
-from clew_daemon.reading.client import connected
 from clew_daemon.reading.follow import (
     EventSource,
     StreamBatch,
     StreamBegin,
     StreamGone,
-    follow_line,
 )
 from clew_daemon.reading.instance import Instance
 from clew_shared.ledger import Reader
@@ -97,21 +93,6 @@ def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(cl
         assert not any(news.reset for news in one.news if isinstance(news, StreamBegin))
 
 
-def test_without_a_daemon_the_events_are_read_from_the_ledger_with_the_same_cursor(clew):
-    clew.start()
-    clew.wait("goal.completed", goal=clew.submit(SHORT))
-    clew.stop()
-    with following(clew, "0-") as one:
-        rows = ledger(clew)
-        clew.until(lambda: len(one.events) == len(rows), "the past")
-        assert not one.source.is_streaming
-        clew.start()
-        clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
-        clew.until(lambda: one.source.is_streaming, "the stream")
-        one.catch_up(clew)
-        assert one.seqs() == [row.seq for row in ledger(clew)]
-
-
 def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_state(clew):
     first = clew.start().completed(SHORT)
     clew.cli("backup", str(clew.folder / "copy.db"))
@@ -128,18 +109,3 @@ def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_stat
         assert [goal["id"] for goal in two.news[0].goals] == [first]
         clew.wait("goal.completed", goal=clew.submit(SHORT, "three.md"))
         clew.until(lambda: "goal_ended" in [event.kind for event in two.events], "the end")
-
-
-def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
-    clew.start()
-    instance = Instance(clew.home, clew.environment())
-    before = psutil.Process(clew.daemon.pid).memory_info().rss
-    with contextlib.ExitStack() as closing:
-        for _ in range(8):
-            channel = closing.enter_context(connected(instance.socket))
-            channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            channel.sendall(follow_line("0-"))
-        clew.wait("goal.completed", goal=clew.submit(STEPS))
-        assert clew.answers()
-        grown = psutil.Process(clew.daemon.pid).memory_info().rss - before
-        assert grown < 64 << 20

@@ -1,7 +1,6 @@
 """Workers that crash, hang or misbehave: nothing is lost, nothing runs twice, nobody is left."""
 
 import contextlib
-import datetime as dt
 import json
 import os
 import signal
@@ -28,10 +27,6 @@ STEPS = """\
   echo 3 >> trace
   ```
 """
-
-
-def said_at(line):
-    return dt.datetime.fromisoformat(line["timestamp"]).timestamp()
 
 
 def foreign(name):
@@ -80,29 +75,6 @@ def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon
     assert len(clew.seen("worker.started", goal=goal)) == 1
 
 
-def test_exit_75_waits_as_long_as_the_agent_says(clew):
-    clew.agent(
-        "limited",
-        """
-        hello()
-        call("leave", kind="temporary", reason="rate limit", retry_after_s=3600)
-        os._exit(75)
-        """,
-    )
-    goal = clew.start().submit(foreign("limited"))
-    waiting = clew.wait("goal.waiting", goal=goal)
-    assert waiting["reason"] == "rate limit"
-    clew.until(lambda: clew.goal(goal)["pid"] is None)
-    view = clew.goal(goal)
-    assert (view["status"], view["reason"]) == ("waiting", "rate limit")
-    assert waiting["until"] - said_at(waiting) == pytest.approx(3600, abs=5)
-    clew.kill()
-    clew.start()
-    assert clew.goal(goal)["status"] == "waiting"
-    clew.ask("resume", goal=goal)
-    clew.wait("worker.ready", goal=goal, epoch=2)
-
-
 def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
     clew.agent("broken", "import nothing_of_the_kind")
     clew.configure({"restart.max_restarts": 3})
@@ -137,21 +109,6 @@ def test_a_worker_over_its_memory_is_killed(make_clew):
     )
     goal = clew.start().completed(foreign("hog"))
     assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
-
-
-def test_death_of_the_daemon_does_not_count_for_the_crash_rule(clew):
-    clew.agent(
-        "steady",
-        "hello()\nrun('echo x >> trace; until test -e go; do sleep 0.02; done')\ndone(); call('advance'); done()",
-    )
-    goal = clew.start().submit(foreign("steady"))
-    for times in (1, 2, 3):
-        clew.until(lambda times=times: len(clew.lines(goal, "trace")) == times)
-        clew.kill()
-        clew.start()
-    clew.until(lambda: len(clew.lines(goal, "trace")) == 4)
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
 
 
 def kill_executor(clew, goal):

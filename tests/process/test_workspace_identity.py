@@ -1,7 +1,6 @@
 """A goal works in one folder: what is put in its place is left alone until a person accepts it."""
 
 import os
-import shutil
 import subprocess
 
 import pytest
@@ -33,11 +32,6 @@ def foreign(place):
     place.rename(place.with_name("original"))
     place.mkdir()
     (place / "precious").write_text("mine")
-
-
-def put_back(place):
-    shutil.rmtree(place)
-    place.with_name("original").rename(place)
 
 
 def untouched(place):
@@ -84,19 +78,6 @@ def test_a_person_who_resumes_accepts_the_folder_that_they_were_told_of(clew, pl
     assert (place / "trace").read_text() == "acted\n"
 
 
-def test_the_original_put_back_is_worked_in_again(clew, place):
-    goal = acting(clew, place)
-    foreign(place)
-    blocked(clew, goal)
-    put_back(place)
-    since = clew.now()
-    clew.ask("resume", goal=goal)
-    ready_again(clew, goal, since)
-    assert not clew.seen("workspace.accepted", goal=goal)
-    foreign(place)  # the one that was put back is still the goal's
-    assert blocked(clew, goal, count=2)["reason"] == REPLACED
-
-
 @pytest.mark.parametrize(("method", "more"), [("feedback", {"text": "go on"}), ("retry", {})])
 def test_feedback_and_retry_accept_no_other_folder(clew, place, method, more):
     goal = acting(clew, place)
@@ -104,32 +85,6 @@ def test_feedback_and_retry_accept_no_other_folder(clew, place, method, more):
     blocked(clew, goal)
     clew.ask(method, goal=goal, **more)
     assert blocked(clew, goal, count=2)["reason"] == REPLACED
-    assert untouched(place)
-
-
-def test_a_workspace_that_is_gone_is_made_again_at_a_persons_word_only(clew, place):
-    goal = acting(clew, place)
-    clew.kill()
-    shutil.rmtree(place)
-    clew.start()
-    assert blocked(clew, goal)["reason"] == "the workspace is gone"
-    clew.ask("retry", goal=goal)
-    blocked(clew, goal, count=2)
-    clew.ask("feedback", goal=goal, text="go on")
-    blocked(clew, goal, count=3)
-    assert not place.exists()
-    since = clew.now()
-    clew.ask("resume", goal=goal)
-    ready_again(clew, goal, since)
-    assert place.is_dir()
-
-
-def test_a_workspace_replaced_while_no_daemon_runs_is_not_acted_in(clew, place):
-    goal = acting(clew, place)
-    clew.kill()
-    foreign(place)
-    clew.start()
-    assert blocked(clew, goal)["reason"] == REPLACED
     assert untouched(place)
 
 

@@ -1,28 +1,9 @@
 """Goals that are let go after `keep_days`: what stays, what says so, and a daemon that dies on the way."""
 
 import os
-import signal
-import sys
 
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  head -c 60000 /dev/urandom | base64 -w0\n  ```\n"
 SOON = 1e-9  # days
-DYING = """
-import os, runpy, signal, sys
-import clew_daemon.{module} as module
-def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-{where} = die
-sys.argv = sys.argv[3:]
-runpy.run_module("clew_daemon", run_name="__main__")
-"""
-
-
-def dies(clew, module: str, where: str) -> None:
-    """Live a daemon's life up to where that function is called."""
-    starter = clew.folder / "starter.py"
-    starter.write_text(DYING.format(module=module, where=where))
-    clew.start(ready=False, under=(sys.executable, str(starter)))
-    assert clew.daemon.wait(60) == -signal.SIGKILL
-    clew.assert_alone()
 
 
 def ended(clew, count: int) -> list[str]:
@@ -57,6 +38,9 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     assert "Run the tests" in clew.cli("playbook", "list")
     assert clew.report(first)
     clew.until(lambda: first not in folders(clew), "the folder goes")
+    clew.until(
+        lambda: not (clew.home / "state" / "snapshots" / first).exists(), "and its snapshots"
+    )
     assert clew.stop() == 0
     assert clew.verified()
 

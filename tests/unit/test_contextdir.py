@@ -20,14 +20,3 @@ def published(tmp_path):
 def test_a_file_that_a_user_has_changed_stays_as_it_is(published):
     published().write_text("state.json\n")
     assert published().read_text() == "state.json\n"
-
-
-def test_a_link_in_its_place_is_replaced_and_not_followed(published, tmp_path):
-    outside = tmp_path / "outside"
-    outside.write_text("mine")
-    path = published()
-    path.unlink()
-    path.symlink_to(outside)
-    assert not published().is_symlink()
-    assert path.read_text() == "*\n"
-    assert outside.read_text() == "mine"

@@ -1,4 +1,4 @@
-"""Who must find another way: the task, the goal, a person."""
+"""Who must find another way: the task, the goal, a person; and what a replan leaves to do."""
 
 import pytest
 
@@ -66,3 +66,30 @@ def test_a_person_is_waited_for(played):
     with pytest.raises(WrongState, match="person"):
         agent.advance()
     assert agent.read("a").reason == "replan_required"
+
+
+def tree(agent):
+    return [[s.description for s in t.subtasks] for t in agent.state.goal.tasks]
+
+
+@pytest.fixture
+def blocked(played):
+    """An agent whose second of four subtasks is blocked, with another task after it."""
+    agent = played(["done", "stuck", "third", "fourth"], ["later"])
+    agent.complete()
+    agent.advance()
+    block(agent)
+    return agent
+
+
+def test_what_the_plan_does_not_name_is_still_to_do_after_it(blocked):
+    blocked.replan("task", ["another way"])
+    assert tree(blocked) == [["done", "another way", "third", "fourth"], ["later"]]
+    assert blocked.state.open_subtasks() == ["another way", "third", "fourth", "later"]
+    assert blocked.state.set_aside == ["stuck (blocked: no way)"]
+    assert blocked.state.covered == []
+
+
+def test_what_the_plan_names_again_is_continued_in_its_place_and_not_done_twice(blocked):
+    blocked.replan("task", [" Fourth ", "another way"])
+    assert tree(blocked) == [["done", "fourth", "another way", "third"], ["later"]]

@@ -118,24 +118,6 @@ def state():
     return found
 
 
-def test_the_compact_context_says_where_the_work_stands(state):
-    text = compact_context(state)
-    for part in (
-        "GOAL: Build the mathx package",
-        "Status: in_progress",
-        "CURRENT TASK: Code",
-        "ACTIVE SUBTASK: Write code\nStatus: in_progress\nAttempt: 2\nLast failure: oops",
-        '\n\nRecent actions:\n  - run_cmd({"cmd": "echo 2"})',
-        '  - run_cmd({"cmd": "echo 4"}) → success: <4>',
-        "NEXT: Write tests",
-        "CURRENT STATE:\n  exists: ✓\n  tested: ✗",
-        'BLOCKED: run_cmd::{"cmd":"rm -rf build"}\n⚠ Action blocked due to loops. Try different approach.',
-        "WARNING: nothing new",
-    ):
-        assert part in text
-    assert "echo 1" not in text
-
-
 @pytest.mark.parametrize("max_chars", [10, 60, 120, 200, 300, 2000])
 def test_goal_subtask_blocks_and_warnings_are_never_dropped(state, max_chars):
     text = compact_context(state, max_chars)

@@ -172,14 +172,6 @@ async def test_an_endless_talker_ends_as_a_failed_attempt_and_then_with_a_person
     assert daemon.count("think") >= 6
 
 
-async def test_unknown_tools_and_wrong_arguments_are_outcomes_that_the_model_sees(daemon, run_llm):
-    odd = calls(("teleport", {"to": "mars"}), ("write_file", {"pfad": "x"}))
-    with ScriptedLlm(odd, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "teleport not found" in llm.prompt(1)
-    assert "has no argument pfad" in llm.prompt(1)
-
-
 # ---- the endpoint's faults
 
 

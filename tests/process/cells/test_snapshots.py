@@ -12,7 +12,6 @@ from snapshots import GIT, MB
 from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
 
-DEADLINE_S = 60.0
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 

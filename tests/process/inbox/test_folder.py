@@ -3,27 +3,9 @@
 import asyncio
 import shutil
 
-from inbox_taker import Daemon, names, running
+from inbox_taker import names, running
 
 from clew_daemon.inbox.files import LOCK_NAME, Dropped
-
-
-async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(daemon, folder):
-    other = Daemon(folder)
-    async with running(daemon):
-        second = other.inbox(sweep_s=0.05)
-        await second.start()
-        await other.until(lambda: other.events() == ["inbox.unusable"])
-        (folder / "goal.md").write_text("once")
-        await daemon.until_drops(1)
-    assert "belongs to another daemon" in other.logged.entries[0]["error"]
-    assert "[paths] inbox" in other.logged.entries[0]["error"]
-    assert other.drops == []
-    daemon.owner.release()
-    (folder / "goal.md").write_text("again")
-    await other.until_drops(1)
-    await second.stop()
-    assert other.events() == ["inbox.unusable"]
 
 
 async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(

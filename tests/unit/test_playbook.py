@@ -1,0 +1,243 @@
+"""Strategies: what changes them, what a run says about them, and which an agent is shown."""
+
+import json
+
+import pytest
+
+from clew_daemon.learning import deltas
+from clew_daemon.learning.deltas import DeltaError, Draft, fold
+from clew_daemon.learning.playbook import select
+from clew_daemon.learning.review import ReviewFold, lessons, tag_for
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.playbook import LearnedPlaybook
+from clew_shared.playbook.reflector import ExecutionReflector
+from clew_shared.record import events as ev
+from clew_shared.record.codec import decode_playbook, encode
+from clew_shared.record.moment import iso
+from clew_shared.record.spec import Spec
+
+NOW = 1_790_000_000.0
+
+
+class Kept:
+    """A playbook, and the events that it came from."""
+
+    def __init__(self):
+        self.playbook, self.events = LearnedPlaybook(), []
+
+    def do(self, change, *, at=NOW):
+        """Decide, record and fold; the events of it."""
+        draft = Draft.of(self.playbook, at, "g-1")
+        change(draft)
+        self.playbook = draft.playbook
+        self.events += draft.events
+        return draft.events
+
+    def learn(self, *changes, at=NOW):
+        return self.do(lambda draft: draft.learn(changes), at=at)
+
+    def add(self, content, section="testing", at=NOW):
+        return self.learn({"op": "add", "section": section, "content": content}, at=at)[0].id
+
+    def contents(self):
+        return [one.content for one in self.playbook.bullets()]
+
+
+@pytest.fixture
+def kept():
+    return Kept()
+
+
+def test_a_replay_of_the_events_gives_the_same_playbook(kept):
+    first = kept.add("Run tests")
+    kept.add("Read logs")
+    kept.learn({"op": "tag", "id": first, "tag": "helpful"})
+    kept.learn({"op": "update", "id": first, "content": "Run all tests"}, at=NOW + 5)
+    kept.do(lambda draft: draft.remove(first, "by a person"))
+    kept.do(lambda draft: draft.restore(first))
+    written = [decode_playbook(encode(event)) for event in kept.events]
+    assert written == kept.events
+    assert fold(written).to_dict() == kept.playbook.to_dict()
+    bullet = kept.playbook.get_bullet(first)
+    assert (bullet.helpful, bullet.content) == (1, "Run all tests")
+    assert (bullet.created_at, bullet.source_goal) == (iso(NOW), "g-1")
+
+
+@pytest.mark.parametrize(
+    ("delta", "said"),
+    [
+        ({"op": "add", "section": "s"}, "needs `section` and `content`"),
+        ({"op": "add", "section": "s", "content": " "}, "needs a section and a content"),
+        ({"op": "add", "section": "s", "content": "x" * 1001}, "at most 1000"),
+        ({"op": "tag", "id": "tes-00001", "tag": "good"}, "'good'; use one of"),
+        ({"op": "tag", "id": "tes-09999", "tag": "helpful"}, "no strategy 'tes-09999'"),
+        ({"op": "remove", "id": ["tes-00001"]}, "no strategy"),
+        ({"op": "update", "id": "tes-00001"}, "needs `content`"),
+        ({"op": "update", "id": "tes-00001", "content": "Read logs"}, "tes-00002 says the same"),
+        ({"op": "rewrite"}, "'rewrite' is not one of"),
+    ],
+)
+def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
+    kept.add("Run tests")
+    kept.add("Read logs")
+    before = kept.playbook.to_dict()
+    with pytest.raises(DeltaError, match="delta 1") as refused:
+        kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
+    assert said in str(refused.value)
+    assert kept.playbook.to_dict() == before
+
+
+def imported(kept, text):
+    done = {}
+    kept.do(lambda draft: done.update(draft.import_bullets(deltas.imported(text))))
+    return done
+
+
+def test_what_was_exported_is_imported_once(kept):
+    kept.add("Run tests")
+    kept.add("List first", "file_operations")
+    kept.do(lambda draft: draft.tag("tes-00001", "helpful", "completed"))
+    text = json.dumps(kept.playbook.to_dict())
+    assert imported(kept, text) == {"added": 0, "updated": 0, "known": 2}
+    other = Kept()
+    assert imported(other, text) == {"added": 2, "updated": 0, "known": 0}
+    assert imported(other, text) == {"added": 0, "updated": 0, "known": 2}
+    assert [(one.id, one.content, one.helpful) for one in other.playbook.bullets()] == [
+        ("tes-00001", "Run tests", 1),
+        ("fil-00002", "List first", 0),
+    ]
+    assert other.add("Read logs") == "tes-00003"
+    assert fold(other.events).to_dict() == other.playbook.to_dict()
+
+
+CHECKED = Spec(description="Do it", checks={"ok": "true"})
+SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
+BLOCKED = ev.Escalated(to="person", reason="failed twice")
+REFLECTOR = ExecutionReflector(2, 0.7)
+
+
+def rests(events, spec=CHECKED, outputs=()):
+    runs = ReviewFold("g", spec, lambda seq: dict(outputs).get(seq, ""))
+    taken = [runs.take(seq, event) for seq, event in enumerate(events, start=1)]
+    return [rest for rest in taken if rest]
+
+
+def action(seq, tool, result="success", **args):
+    """Two events: allowed as `seq`, and finished."""
+    allowed = ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=tool)
+    return [allowed, ev.ActionFinished(of=seq, result=result, outcome=result)]
+
+
+def ended(status):
+    return ev.GoalEnded(status=status)
+
+
+@pytest.mark.parametrize(
+    ("events", "spec", "tag"),
+    [
+        ([ended("completed")], CHECKED, "helpful"),
+        ([ended("completed")], Spec(description="Do it"), "neutral"),
+        ([ended("failed")], CHECKED, "harmful"),
+        ([ended("cancelled")], CHECKED, "neutral"),
+        ([BLOCKED, ev.GoalBlocked(reason="failed twice")], CHECKED, "harmful"),
+        ([ev.GoalBlocked(reason="budget: 30 iterations")], CHECKED, "harmful"),
+        ([ev.GoalBlocked(reason="no key for the endpoint")], CHECKED, "neutral"),
+        (
+            [BLOCKED, ev.Planned(tasks=(), replan="task"), ev.GoalBlocked(reason="x")],
+            CHECKED,
+            "neutral",
+        ),
+    ],
+)
+def test_only_what_was_verified_credits(events, spec, tag):
+    found = rests([SHOWN, *events], spec)
+    assert [(rest.tag, tuple(rest.shown)) for rest in found] == [(tag, ("tes-00001",))]
+
+
+def taught(*events, outputs=(), spec=CHECKED):
+    (rest,) = rests([event for part in events for event in part], spec, outputs)
+    return [(one.section, one.content, one.actions) for one in lessons(rest, REFLECTOR)]
+
+
+DONE = [ev.SubtaskEnded(status="completed")]
+WROTE = action(1, "write_file", path="a.py", content="x" * 5000)
+TESTED = action(3, "run_cmd", cmd="pytest")
+
+
+def test_a_subtask_of_a_completed_goal_teaches_its_pattern_and_names_the_actions():
+    lesson = ("testing", "Run tests after code changes", (1, 3))
+    assert taught(WROTE, TESTED, DONE, [ended("completed")]) == [lesson]
+    assert taught(WROTE, TESTED, [ended("completed")]) == [lesson]
+
+
+LESSON = (
+    "Do not call `run_cmd pytest -q a` again while nothing has changed: it ends as it did before"
+)
+
+
+def allowed(cmd, tool="run_cmd"):
+    args = {"cmd": cmd}
+    return ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{cmd}")
+
+
+def refused(cmd, reason="repetition", tool="run_cmd"):
+    return ev.ActionBlocked(
+        epoch=1,
+        tool=tool,
+        args={"cmd": cmd},
+        signature=f"{tool}::{cmd}",
+        reason=reason,
+        message="no",
+        makes_block=reason if reason != "blocked_action" else "",
+        counts=reason == "blocked_action",
+    )
+
+
+LOOP_SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
+
+
+@pytest.mark.parametrize(
+    ("events", "verified", "tag"),
+    [
+        ([LOOP_SHOWN, allowed("ls")], True, "helpful"),
+        ([LOOP_SHOWN, allowed("ls")], False, "neutral"),
+        ([LOOP_SHOWN], True, "neutral"),
+        ([LOOP_SHOWN, allowed("x", tool="search")], True, "neutral"),
+        ([LOOP_SHOWN, refused("pytest -q a")], True, "harmful"),
+        ([LOOP_SHOWN, refused("pytest -q a")], False, "neutral"),
+        ([refused("pytest -q a"), LOOP_SHOWN], True, "helpful"),
+        ([LOOP_SHOWN, refused("pytest -q b")], True, "helpful"),
+    ],
+)
+def test_only_a_goal_whose_checks_passed_speaks_for_or_against_a_lesson(events, verified, tag):
+    content = f"{LESSON} (seen: ended by `run_cmd sed`)"
+    bullet = Bullet("loo-00001", "loops", content, seen_in=("g",))
+    spec = CHECKED if verified else Spec(description="Do it")
+    outcome = rests([*events, ended("completed")], spec)[-1]
+    assert tag_for(outcome, bullet)[0] == tag
+
+
+DAY_S = 86_400.0
+
+
+def bullet(number, section="shell", content="", *, age_days=1.0, **fields):
+    made = iso(NOW - age_days * DAY_S)
+    text = content or f"Strategy {number}"
+    return Bullet(f"she-{number:05d}", section, text, **{"created_at": made, **fields})
+
+
+def ids(chosen):
+    return [int(one.id[-5:]) for one in chosen]
+
+
+def test_what_fits_the_goal_comes_before_what_does_not():
+    fits = bullet(2, "testing", "Run the tests of one module alone", helpful=1)
+    other = bullet(1, "git_operations", "Look at the log before a rebase", helpful=1)
+    assert ids(select([other, fits], "Write tests for the parser module", NOW, 1)) == [2]
+    assert ids(select([other, fits], "Rebase the branch; see the log", NOW, 1)) == [1]
+
+
+def test_five_of_five_outranks_one_of_one_and_that_a_harmful_one():
+    harmful, once, often = bullet(1, harmful=2), bullet(2, helpful=1), bullet(3, helpful=5)
+    assert ids(select([harmful, once, often], "", NOW, 1)) == [3]
+    assert ids(select([harmful, once, often], "", NOW, 2)) == [2, 3]
