@@ -23,7 +23,7 @@ from setproctitle import setproctitle
 from clew_daemon.host import folders, git
 from clew_daemon.host.folders import FolderError
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
-from clew_daemon.host.sd_notify import without_notify
+from clew_daemon.host.own_process import without_notify
 from clew_daemon.logs import setup as logging
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper

@@ -36,7 +36,7 @@ DAEMON = {
     "recover": "clew_daemon.supervision.supervisor:recover",
     "leftovers": "clew_daemon.app.lifecycle:end_leftovers",
     "cgroups.claim": "clew_daemon.processes.cgroups:Cgroups.claim",
-    "ready": "clew_daemon.host.sd_notify:Notifier.ready",
+    "ready": "clew_daemon.host.own_process:Notifier.ready",
     "shut_down": "clew_daemon.app.lifecycle:App._shut_down",
     "supervisor.stop": "clew_daemon.supervision.supervisor:Supervisor.stop",
     "reload.read": "clew_daemon.app.reloader:reload",
@@ -55,7 +55,7 @@ DAEMON = {
     "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
-    "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
+    "nursery.ensure": "clew_daemon.processes.nursery:Nursery.ready",
     "nursery.send": "clew_daemon.processes.nursery:_send",
     "nursery.answer": "clew_daemon.processes.nursery:Zygote._answered",
     "nursery.stop": "clew_daemon.processes.nursery:Nursery.stop",

@@ -73,7 +73,7 @@ def pid(one):
 
 def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypatch):
     async def what(one, start):
-        await one.start()
+        await one.ready()
         first = pid(one)
         os.kill(first, signal.SIGSTOP)
         monkeypatch.setattr(nursery, "SPAWN_TIMEOUT_S", 0.5)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from clew_daemon.host.keys import KeyFileError
-from clew_daemon.host.logins import login_copies, only_tokens_differ, write_back
+from clew_daemon.host.keys import KeyFileError, login_copies, only_tokens_differ, write_back
 
 OLD = {"auth_mode": "chatgpt", "tokens": {"access_token": "a1", "account_id": "me"}, "expires": 1}
 OLD_TEXT = json.dumps(OLD)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.own_process import Notifier
 
 
 @pytest.fixture(params=["path", "abstract"])

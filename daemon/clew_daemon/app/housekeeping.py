@@ -14,7 +14,7 @@ import structlog
 from clew_daemon.app.status import Status
 from clew_daemon.bootstrap import Bootstrap, failed
 from clew_daemon.host import tasks
-from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.own_process import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
 from clew_daemon.parts import DaemonParts

@@ -28,7 +28,7 @@ from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_fi
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
-from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.own_process import Notifier
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.tasks import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
@@ -206,7 +206,7 @@ class App:
         """Start the nursery; the daemon serves without it, and the next spawn tries again."""
         nursery = self._daemon.nursery
         try:
-            await nursery.start()
+            await nursery.ready()
         except SpawnError as error:
             log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
         else:

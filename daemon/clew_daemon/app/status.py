@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from clew_daemon import VERSION
-from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.own_process import Notifier
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.supervisor import Supervisor

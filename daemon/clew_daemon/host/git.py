@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ NAMES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMI
 SYSTEM_GIT = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git", "/run/current-system/sw/bin/git")
 DEADLINE_S = 3.0
 VALUE_CHARS = 1_000
-_LINK_BYTES_MAX = 4096
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KEYS = r"^(user|author|committer)\.(name|email)$"
 _ENV = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 
@@ -33,7 +30,7 @@ def read_identity(env: Mapping[str, str]) -> dict[str, str]:
     named = {name: env[name] for name in NAMES if _usable(env.get(name, ""))}
     if len(named) == len(NAMES):
         return named
-    return _variables(_configured(env)) | named
+    return _configured(env) | named
 
 
 def identity_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[SettingChange]:
@@ -45,19 +42,9 @@ def identity_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[Set
     ]
 
 
-def _variables(config: Mapping[str, str]) -> dict[str, str]:
-    """Turn git's keys into its variables: `author.name` goes before `user.name`, as in git."""
-    found = {}
-    for variable in NAMES:
-        _, who, what = variable.lower().split("_")
-        if value := config.get(f"{who}.{what}") or config.get(f"user.{what}"):
-            found[variable] = value
-    return found
-
-
 def _configured(env: Mapping[str, str]) -> dict[str, str]:
-    git = program(env)
-    if git is None:
+    """Return the variables by git's config, where `author.name` goes before `user.name`."""
+    if (git := program(env)) is None:
         return {}
     try:
         done = subprocess.run(
@@ -73,11 +60,13 @@ def _configured(env: Mapping[str, str]) -> dict[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
+    entries = (one.partition("\n") for one in done.stdout.decode("utf-8", "replace").split("\0"))
+    config = {key: value.strip() for key, _, value in entries if _usable(value)}
     found = {}
-    for entry in done.stdout.decode("utf-8", "replace").split("\0"):
-        key, _, value = entry.partition("\n")
-        if _usable(value):
-            found[key] = value.strip()  # the last one counts, as in git
+    for variable in NAMES:
+        _, who, what = variable.lower().split("_")
+        if value := config.get(f"{who}.{what}") or config.get(f"user.{what}"):
+            found[variable] = value
     return found
 
 
@@ -97,22 +86,7 @@ def _usable(value: str) -> bool:
 def top_folder(folder: Path) -> Path | None:
     """Return the top of the working tree that a folder is in; None where it is in none."""
     for one in (folder, *folder.parents):
-        if os.path.lexists(one / ".git" / "HEAD") or _link_text(one / ".git").startswith("gitdir:"):
+        dot_git = one / ".git"  # a file in a linked working tree
+        if os.path.lexists(dot_git / "HEAD") or dot_git.is_file():
             return one
     return None
-
-
-def _link_text(path: Path) -> str:
-    """Read a small regular file; "" for anything else."""
-    try:
-        fd = os.open(path, _READ)
-    except (OSError, ValueError):  # a path with a zero in it
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return ""
-        return os.read(fd, _LINK_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)

@@ -1,4 +1,4 @@
-"""What a process of clew sets for itself, and how a package is installed for the Python that it runs on."""
+"""What a process of clew sets for itself and tells its service manager, and how packages are installed for it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import ctypes
 import gc
 import os
 import shlex
+import socket
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VIEW_NICE = 5
 """A third of what the daemon and its workers get: who looks on should not slow down what is looked at."""
@@ -40,3 +45,54 @@ def pip(*words: str) -> str:
     if find_spec("pip") is None:  # an environment that uv has made
         return shlex.join(["uv", "pip", words[0], "--python", sys.executable, *words[1:]])
     return shlex.join([sys.executable, "-m", "pip", *words])
+
+
+STATUS_CHARS = 500
+_OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+
+class Notifier:
+    """Sends states to the manager's socket at `address`, by sd_notify(3); silent when that is empty, and never waits.
+
+    `watchdog_interval_s` is how often WATCHDOG=1 must be told, in seconds: half of what the manager allows; None when
+    it does not watch this process.
+    """
+
+    def __init__(self, address: str, watchdog_interval_s: float | None = None) -> None:
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.watchdog_interval_s = watchdog_interval_s
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self:
+        """Take socket and watchdog interval from the environment that the manager gave."""
+        usec = env.get("WATCHDOG_USEC", "")
+        is_watched = env.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        watched_s = int(usec) / 2_000_000 if is_watched and usec.isdecimal() else 0.0
+        return cls(env.get("NOTIFY_SOCKET", ""), watched_s or None)
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether a service manager started this process, and so may start it again."""
+        return bool(self._address)
+
+    def ready(self, status: str) -> None:
+        """Report that the start or the reload is over, a refused reload too."""
+        self.tell("READY=1", status=status)
+
+    def tell(self, *states: str, status: str | None = None) -> None:
+        """Send states, and what `systemctl status` shows; WATCHDOG=1 is due once in `watchdog_interval_s`."""
+        if status is not None:  # in one line: a new one would be the next state
+            states = (*states, "STATUS=" + " ".join(status.split())[:STATUS_CHARS])
+        if not self._address:
+            return
+        data = "\n".join(states).encode("utf-8", "replace")
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.sendto(data, socket.MSG_DONTWAIT, self._address)
+        except (OSError, ValueError):  # no listener, or its queue is full: the next one may succeed
+            return
+
+
+def without_notify(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` for a child, which must not report to the manager in the daemon's name."""
+    return {name: value for name, value in env.items() if name not in _OURS}

@@ -1,4 +1,7 @@
-"""The systemd user service: installed, removed, started, stopped, looked at; clew runs without it as well."""
+"""The systemd user services: their units, whose texts are in `unit_files/`, installed, removed, started, looked at.
+
+clew runs without them as well. Source: systemd.service(5), systemd.exec(5).
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,112 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.host.folders import write_whole
-from clew_daemon.host.unit_file import (
-    DAEMON_UNIT,
-    DEFAULT_HOME,
-    STOP_GRACE_S,
-    UNITS,
-    ServiceUnit,
-    home_of,
-    is_of,
-    unit_path,
-    unit_text,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DEFAULT = "daemon"
+"""The unit that `clew service` is about if none is named."""
+DEFAULT_HOME = "the default one"
+"""What messages call the home where no `--home` is given."""
+DEFAULT_EXEC = "%h/.local/bin/clew"
+STOP_GRACE_S, STOP_MARGIN_S = 10.0, 20.0
+"""Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
+_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald|web)$""")
 SYSTEMCTL_S = 30.0
 JOB_S = 900.0
 """A start ends when the daemon is ready, a stop when its agents are: the manager has deadlines of its own."""
 LINGER = Path("/var/lib/systemd/linger")
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnit:
+    """One of clew's units: its file, the command that it runs, and what it is called in `clew service install`."""
+
+    name: str
+    command: str
+    called: str
+    to_start: str
+    to_restart: str
+
+    def service(self, verb: str) -> str:
+        """Return the words of `clew` that install this unit, remove it or show its state."""
+        return f"service {verb}" if self.called == DEFAULT else f"service {verb} {self.called}"
+
+
+def _view_unit(name: str) -> ServiceUnit:
+    unit = f"clew-{name}"
+    start, restart = f"systemctl --user start {unit}", f"systemctl --user restart {unit}"
+    return ServiceUnit(f"{unit}.service", name, name, start, restart)
+
+
+DAEMON_UNIT = ServiceUnit("clew.service", "run", DEFAULT, "clew start", "clew restart")
+HERALD_UNIT, WEB_UNIT = _view_unit("herald"), _view_unit("web")
+UNITS = {unit.called: unit for unit in (DAEMON_UNIT, HERALD_UNIT, WEB_UNIT)}
+
+
+def unit_text(
+    unit: ServiceUnit = DAEMON_UNIT,
+    exec_path: str = DEFAULT_EXEC,
+    home: Path | None = None,
+    stop_grace_s: float = STOP_GRACE_S,
+) -> str:
+    """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
+
+    Keys have no place in it, since every process of the user can read a unit: they belong in `api_key_file`.
+    """
+    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
+    text = (Path(__file__).parent / "unit_files" / unit.name).read_text()
+    return text.format(
+        clew=f"{exec_word}{_home_option(home)}",
+        timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
+        folder="%E/clew" if home is None else str(home).replace("%", "%%"),
+    )
+
+
+def _home_option(home: Path | None) -> str:
+    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
+    return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
+
+
+def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
+    """Return where the user's own unit is."""
+    config = env.get("XDG_CONFIG_HOME", "")
+    home = Path(env.get("HOME", "~")).expanduser()
+    base = Path(config) if config.startswith("/") else home / ".config"
+    return base / "systemd" / "user" / unit.name
+
+
+def is_of(unit: str, home: Path | None) -> bool:
+    """Return whether a unit runs clew on this home."""
+    started, option = _started(unit), _home_option(home)
+    commands = tuple(f"{option} {one.command}" for one in UNITS.values())
+    return started.endswith(commands) and bool(option or " --home " not in started)
+
+
+def home_of(unit: str) -> str:
+    """Return the home that a unit runs clew on."""
+    found = _HOME_OPTION.search(_started(unit))
+    if found is None:
+        return DEFAULT_HOME
+    word = found[1][1:-1] if found[1].startswith('"') else found[1]
+    return re.sub(r"\\(.)|%(%)|\$(\$)", lambda one: one[one.lastindex or 0], word)
+
+
+def _started(unit: str) -> str:
+    return next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
+
+
+def _quoted(word: str) -> str:
+    """Quote one word of a unit file, so that its specifiers and quotes are taken literally.
+
+    Raises ValueError for a control character, which no unit file can hold.
+    """
+    if not word.isprintable():
+        raise ValueError(f"{word!r} cannot be in a unit file: it contains a control character")
+    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return plain if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII) else f'"{plain}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +172,7 @@ def install(
     """
     path = unit_path(env, unit)
     before = _own(unit, home, env)
-    text = text_of(unit, exec_path, home, stop_grace_s, env)
+    text = unit_text(unit, exec_path, home, stop_grace_s)
     active = look(text, env=env, unit=unit).active == "active"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
@@ -182,18 +271,6 @@ def look(
     )
 
 
-def text_of(
-    unit: ServiceUnit,
-    exec_path: str,
-    home: Path | None,
-    stop_grace_s: float,
-    env: Mapping[str, str],
-) -> str:
-    """Return what `install` would write."""
-    version = manager_version(env) if unit == DAEMON_UNIT else None
-    return unit_text(unit, exec_path, home, stop_grace_s=stop_grace_s, version=version)
-
-
 def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
     """Return the command that uninstalls the service of another home."""
     uninstalls = unit.service("uninstall")
@@ -201,12 +278,6 @@ def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
         return f"clew --home {shlex.quote(other_home)} {uninstalls}"
     unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
     return f"{unset}clew {uninstalls}"
-
-
-def manager_version(env: Mapping[str, str]) -> int | None:
-    """Return systemd's version, None if systemctl cannot say."""
-    found = re.match(r"systemd (\d+)", _run(env, "--version")[0])
-    return int(found[1]) if found else None
 
 
 def is_delegated(group: Path) -> bool:

@@ -212,8 +212,13 @@ def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
     """
     if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either
         return f"{group} is the root of the machine's control groups, or Linux is older than 5.14"
-    signs = (_marked, _is_view_root, _is_owned_below_foreign, manager)
-    if not any(sign(group) for sign in signs):
+    mine, parent = os.geteuid(), group.parent
+    if not (
+        _is_marked(group)
+        or not (parent / "cgroup.procs").exists()
+        or (mine not in (0, parent.stat().st_uid) and group.stat().st_uid == mine)
+        or manager(group)
+    ):
         return f"{group} is not delegated to this process"
     for name in ("", "cgroup.procs", "cgroup.subtree_control"):
         if not os.access(group / name, os.W_OK):
@@ -221,21 +226,12 @@ def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
     return ""
 
 
-def _marked(group: Path) -> bool:
+def _is_marked(group: Path) -> bool:
     for name in _DELEGATED:
         with contextlib.suppress(OSError):
             if os.getxattr(group, name) == b"1":
                 return True
     return False
-
-
-def _is_view_root(group: Path) -> bool:
-    return not (group.parent / "cgroup.procs").exists()
-
-
-def _is_owned_below_foreign(group: Path) -> bool:
-    mine = os.geteuid()
-    return mine not in (0, group.parent.stat().st_uid) and group.stat().st_uid == mine
 
 
 def _enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The daemon's children: their ends are noticed at once, and orphans of cells are killed and reaped.
+"""The daemon's children and what is below them: ends are noticed at once, orphans of cells are killed and reaped.
 
 The daemon is a subreaper, so that whatever a cell leaves behind becomes its child and can be ended. A pidfd reports
 the end of a child; ECHILD means that the child was reaped elsewhere and its exit code is lost.
@@ -13,12 +13,17 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from clew_daemon.processes import vitals
+import psutil
+
+from clew_shared.exit_codes import SIGNAL_BASE
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
 POLL_S = 0.05
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def become_subreaper() -> None:
@@ -110,7 +115,7 @@ class Children:
         if self._starting:
             return 0
         alive = 0
-        for pid in vitals.children(os.getpid()):
+        for pid in children(os.getpid()):
             if pid in self._known:
                 continue
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
@@ -118,3 +123,68 @@ class Children:
                     os.kill(pid, signal.SIGKILL)
                     alive += 1
         return alive
+
+
+@cache
+def is_proc_ours() -> bool:
+    """Return whether /proc shows this process's PID namespace.
+
+    In a PID namespace without a /proc of its own (`unshare --pid`) the same numbers there are other processes.
+    """
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())  # noqa: PTH115 - a number, no path
+    except OSError:
+        return False
+
+
+def memory_mb(guards: list[int]) -> float:
+    """Return the resident memory of whole process trees, in MiB; 0 if /proc cannot tell.
+
+    Read from /proc directly, without psutil: it is asked twice a second for every process of every worker.
+    """
+    total = 0
+    if not is_proc_ours():
+        return 0.0
+    for pid in (member for guard in guards for member in tree(guard)):
+        with contextlib.suppress(OSError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return total * PAGE_BYTES / (1 << 20)
+
+
+def tree(pid: int) -> list[int]:
+    """Return a process and all its descendants.
+
+    From /proc/PID/task/*/children: psutil would read every process of the machine to find them.
+    """
+    found = [pid]
+    for member in found:  # grows while it is walked
+        found += children(member)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process, of all its threads."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task") if is_proc_ours() else ():
+            with contextlib.suppress(OSError):
+                found += map(int, Path(task, "children").read_text().split())
+    return found
+
+
+def created(pid: int) -> float:
+    """Return a process's creation time, in seconds since 1970; 0 if it has ended or /proc cannot tell."""
+    if not is_proc_ours():
+        return 0.0
+    try:
+        return psutil.Process(pid).create_time()
+    except (psutil.Error, OSError):
+        return 0.0
+
+
+def exit_words(code: int) -> str:
+    """Return an exit code as text: `exit 3`, or `killed by SIGSEGV`."""
+    if code > SIGNAL_BASE:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(code - SIGNAL_BASE).name}"
+    return f"exit {code}"

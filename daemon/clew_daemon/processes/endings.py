@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from clew_daemon.processes import vitals
+from clew_daemon.processes.children import exit_words
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
@@ -58,7 +58,7 @@ def by_exit(
         return _left(code, leave, output)
     if code < SIGNAL_BASE and state.replan_required in ("task", "goal"):
         return Ended("stopped", OWES_REPLAN, code=code)
-    reason = vitals.exit_words(code) if code else UNFINISHED if greeted else NO_HELLO
+    reason = exit_words(code) if code else UNFINISHED if greeted else NO_HELLO
     return Ended("crash", reason, output, code)
 
 

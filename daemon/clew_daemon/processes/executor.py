@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from clew_daemon.processes.cgroups import CellGroup
+from clew_daemon.processes.children import exit_words
 from clew_daemon.processes.lines import CutLineError, LineChannel, LineError
 from clew_daemon.processes.nursery import Cell, Nursery
-from clew_daemon.processes.vitals import exit_words
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 from clew_shared.text.words import ending

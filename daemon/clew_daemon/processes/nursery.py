@@ -130,25 +130,14 @@ class Zygote:
         """Wait until it is warm; raises NurseryGone, after which it has ended."""
         self.child = children.watch(self._process.pid)
         try:
-            hello = await self._hello()
-        except BaseException:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                hello = _checked(await self._receive())
+        except BaseException as error:
             await self.end(at_once=True)
+            if isinstance(error, OSError | ValueError):
+                raise NurseryGone(f"it did not start: {plain(error)}") from None
             raise
         self._reading = asyncio.ensure_future(self._read(children))
-        return hello
-
-    async def _hello(self) -> NurseryHello:
-        try:
-            async with asyncio.timeout(READY_TIMEOUT_S):
-                hello = await self._receive()
-        except (OSError, TimeoutError, ValueError) as error:
-            raise NurseryGone(f"it did not start: {plain(error)}") from None
-        if not isinstance(hello, NurseryHello):
-            raise NurseryGone("it did not start: its first message was not the expected one")
-        if hello.version != VERSION:
-            raise NurseryGone(
-                f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
-            )
         return hello
 
     @property
@@ -228,6 +217,16 @@ class Zygote:
         return read_from_nursery(data)
 
 
+def _checked(hello: NurseryMessage) -> NurseryHello:
+    if not isinstance(hello, NurseryHello):
+        raise NurseryGone("it did not start: its first message was not the expected one")
+    if hello.version != VERSION:
+        raise NurseryGone(
+            f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
+        )
+    return hello
+
+
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
     """Send one packet with descriptors; wait while the socket is full."""
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
@@ -241,7 +240,7 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
 
 
 class Nursery:
-    """Starts cells; `start` and `stop` may be called at any time, also twice.
+    """Starts cells; `ready` and `stop` may be called at any time, also twice.
 
     Its process is replaced when it has ended, hangs, or lacks what it is to import. Attempts to start a new one back
     off, and meanwhile the last one goes on.
@@ -271,10 +270,6 @@ class Nursery:
     def preload(self, modules: tuple[str, ...]) -> None:
         """Import these from the next process on; one that lacks some of them is replaced before the next spawn."""
         self._preload = modules
-
-    async def start(self) -> None:
-        """Start the process and wait until it is warm; raises SpawnError."""
-        await self._ready()
 
     async def stop(self) -> None:
         """End the process; cells go on."""
@@ -307,7 +302,7 @@ class Nursery:
         return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
     async def _asked(self, spec: CellSpec, fds: list[int]) -> Spawned:
-        zygote = await self._ready()
+        zygote = await self.ready()
         try:
             answer = await zygote.ask(spec, fds)
         except (NurseryGone, ValueError) as error:
@@ -321,8 +316,8 @@ class Nursery:
             await asyncio.wait([ended], timeout=KILL_WAIT_S)
         raise SpawnError(answer.reason, answer.message)
 
-    async def _ready(self) -> Zygote:
-        """Return a process that lives and has what cells need, a new one if necessary; raises SpawnError."""
+    async def ready(self) -> Zygote:
+        """Return a warm process that lives and has what cells need, a new one if necessary; raises SpawnError."""
         async with self._renewing:
             usable = self._zygote if self._zygote and self._zygote.alive else None
             if usable and set(self._preload) <= set(usable.preload):

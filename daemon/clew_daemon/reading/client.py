@@ -52,7 +52,7 @@ class Address:
     @property
     def to_start(self) -> str:
         """How a daemon is started here."""
-        from clew_daemon.host.unit_file import is_of, unit_path
+        from clew_daemon.host.units import is_of, unit_path
 
         with suppress(OSError, ValueError):
             if is_of(unit_path(self.env).read_text(errors="replace"), self.home):

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from clew_daemon.config.profiles import settings_for
-from clew_daemon.host.logins import login_copies
+from clew_daemon.host.keys import login_copies
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.nursery import Cell
 from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import cells, vitals
+from clew_daemon.processes import cells, children
 from clew_daemon.processes.cells import CliProgramError
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.executor import ExecutorProcess
@@ -90,7 +90,7 @@ class AgentProcess:
     @property
     def created(self) -> float:
         """When its process began, in seconds since 1970: with the pid it names the process."""
-        return vitals.created(self.cell.pid)
+        return children.created(self.cell.pid)
 
     async def drain(self, into: WorkerOutput) -> None:
         async with PipeReader(self.output) as pipe:
@@ -209,7 +209,7 @@ class Launcher:
 
     def memory_mb(self, cells: list[Cell]) -> float:
         """Measure what these cells use; it blocks."""
-        return vitals.memory_mb([cell.guard.pid for cell in cells])
+        return children.memory_mb([cell.guard.pid for cell in cells])
 
 
 async def _all_or_none(*spawns: Coroutine[Any, Any, Cell]) -> list[Cell]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from clew_daemon.host.logins import place_of, secrets_of, write_back
+from clew_daemon.host.keys import place_of, secrets_of, write_back
 from clew_daemon.learning.models import continued, of_model
 from clew_daemon.learning.playbook import CHARS_MAX
 from clew_daemon.processes.llm_slots import Endpoint, calls_at

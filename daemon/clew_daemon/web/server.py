@@ -11,8 +11,7 @@ import anyio.to_thread
 import uvicorn
 
 from clew_daemon.host.folders import FolderError, make_private
-from clew_daemon.host.own_process import collect_as_usual, let_others_first
-from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.own_process import Notifier, collect_as_usual, let_others_first
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import Following, StreamBatch, StreamNews
 from clew_daemon.reading.instance import Instance

@@ -11,7 +11,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.config import configfile
 from clew_daemon.config.profiles import in_effect
 from clew_daemon.control.requests import ReloadRequest
-from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT
+from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance

@@ -12,9 +12,9 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control.requests import PingRequest
-from clew_daemon.host import unit_file, units
+from clew_daemon.host import units
 from clew_daemon.host.own_process import pip
-from clew_daemon.host.unit_file import UNITS, ServiceUnit
+from clew_daemon.host.units import UNITS, ServiceUnit
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
@@ -178,11 +178,11 @@ def _remaining(instance: Instance) -> Iterator[str]:
 @click.pass_obj
 def status(instance: Instance, which: str, as_json: bool) -> None:
     """Show whether a service is installed, enabled and running."""
-    grace_s = unit_file.STOP_GRACE_S
+    grace_s = units.STOP_GRACE_S
     with suppress(CliError):  # the state of the service can be shown all the same
         grace_s = instance.settings.restart.stop_grace_s
     unit = UNITS[which]
-    expected = units.text_of(unit, _program(), instance.home, grace_s, instance.env)
+    expected = units.unit_text(unit, _program(), instance.home, grace_s)
     found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
     show(asdict(found), _service_lines(instance, unit, found), as_json=as_json)
 

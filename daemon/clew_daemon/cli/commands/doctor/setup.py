@@ -13,8 +13,7 @@ from typing import Literal
 
 from clew_daemon.control.requests import ExecutorEnvRequest, PingRequest
 from clew_daemon.host import git as git_host
-from clew_daemon.host.unit_file import unit_path
-from clew_daemon.host.units import is_delegated
+from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.leftovers import left
 from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, ask, send
