@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import threading
-from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,7 @@ import structlog
 
 from clew_daemon.logs.look import coloured, plain
 from clew_daemon.logs.sinks import RotatedFile, Stream
-from clew_shared.text.redact import REDACTED, redact
+from clew_shared.text.redact import redact, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +27,9 @@ if TYPE_CHECKING:
 
     from clew_shared.config.tables import LogSettings
 
-MAX_CHARS = 16_384
-MAX_ITEMS = 1000
-MAX_DEPTH = 8
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
-_as_json = json.JSONEncoder(ensure_ascii=False).encode
-_PLAIN = {int, bool, float, type(None)}
-_SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
+_as_json = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
 
 
 class _Output:
@@ -118,58 +110,19 @@ def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _clean_line(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
-    """Put the keys in order, clean the values, and return the arguments of the output."""
+def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
+    """Put the keys in order, hide what is secret, and return the arguments of the output."""
     first = {key: event[key] for key in _FIRST_KEYS if event.get(key) is not None}
     line = first | {key: value for key, value in event.items() if key not in _FIRST_KEYS}
-    return (line if _is_plain(line) else _clean_items(line, 0),), {}
-
-
-def _is_plain(line: EventDict) -> bool:
-    """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
-    texts = [value for value in line.values() if type(value) is str]
-    others = [value for value in line.values() if type(value) in _PLAIN]
-    is_finite = all(one is None or math.isfinite(one) for one in others)
-    if len(texts) + len(others) < len(line) or not is_finite:
-        return False
-    joined = "\0".join(texts)  # a key in one of them is also in the joined text
-    is_clean = len(joined) <= MAX_CHARS and redact(joined) == joined
-    return is_clean and not any(key.lower() in _SECRET_KEYS for key in line)
-
-
-def _clean(value: object, depth: int) -> object:
-    """Return `value` as JSON can hold it, without keys and limited in length."""
-    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    if value is None or is_number:  # a member of an IntEnum stays a number
-        return value
-    if isinstance(value, Mapping) and depth < MAX_DEPTH:
-        return _clean_items(value, depth + 1)
-    if isinstance(value, list | tuple | set | frozenset) and depth < MAX_DEPTH:
-        return [_clean(each, depth + 1) for each in islice(value, MAX_ITEMS)]
-    return _clean_text(value)
-
-
-def _clean_items(items: Mapping[Any, Any], depth: int) -> dict[str, object]:
-    return {
-        _clean_text(key): REDACTED
-        if each and str(key).lower() in _SECRET_KEYS
-        else _clean(each, depth)
-        for key, each in islice(items.items(), MAX_ITEMS)
-    }
-
-
-def _clean_text(value: object) -> str:
-    try:
-        text = str(value)
-    except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
-        text = f"<{type(value).__name__}: {type(error).__name__}>"
-    clean = redact(text[: 2 * MAX_CHARS])  # before it is cut: half a key is still half a key
-    return clean if len(clean) <= MAX_CHARS else clean[: MAX_CHARS - 1] + "…"
+    text = _as_json(line)
+    return (line if redact(text) == text else redacted(json.loads(text)),), {}
 
 
 def _json_line(line: EventDict) -> str:
-    text = _as_json(line)  # not printable: control characters beyond ASCII's, or no Unicode at all
-    return f"{text if text.isprintable() else json.dumps(line)}\n"
+    text = _as_json(line)
+    if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
+        text = json.dumps(json.loads(text))
+    return f"{text}\n"
 
 
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
@@ -179,7 +132,7 @@ _PROCESSORS: list[Any] = [
     _stamp,
     structlog.processors.StackInfoRenderer(),
     structlog.processors.format_exc_info,
-    _clean_line,
+    _as_written,
 ]
 """One list, and one output: loggers keep what they were bound to, and a reload reaches them all the same."""
 
