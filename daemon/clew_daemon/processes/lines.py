@@ -62,6 +62,8 @@ class LineChannel:
         if self.closed:
             return False
         self._writer.write(line)
+        if not self._writer.transport.get_write_buffer_size():
+            return not self.closed
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._writer.drain()

@@ -27,7 +27,7 @@ from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
-ANNOUNCE_S = 0.002
+ANNOUNCE_S = 0.02
 """How long the events of steps are collected before listeners are called with them."""
 
 _STEPS = ("action_allowed", "action_finished")

@@ -96,12 +96,13 @@ class Actions:
         if epoch.own_tools:
             # In a snapshot that begins later, what has changed would count as the action's.
             await epoch.snapshots.settled()
-        acts_already = epoch.agent_acts
+            # What has changed until the agent learns of the verdict is not this action's.
+            looking = epoch.executors.look_soon(own=epoch.agent_acts)
+            await asyncio.sleep(0)  # it is asked for now, and looks while the proposal is judged
         verdict = await self._judge(_redacted(p))
         if verdict.allowed:
             if epoch.own_tools:
-                # What has changed until the agent learns of the verdict is not this action's.
-                await epoch.executors.look(own=acts_already)
+                await looking
             await epoch.commit()
         return judged(verdict)
 
@@ -238,7 +239,7 @@ class Actions:
         """
         epoch, world, touched = self._epoch, "", Touched()
         if epoch.own_tools and p.changed is False:
-            epoch.executors.look_soon()
+            epoch.executors.look_soon(own=True)
             epoch.snapshots.acted(too_many=False)
         elif epoch.own_tools:
             names_only = p.changed is not None

@@ -43,7 +43,7 @@ class ExecutorPool:
         self._about = {"goal": specs.goal_id, "epoch": specs.epoch}
         self._group = parts.cgroups.worker(specs.goal_id, specs.epoch)
         self._executor: ExecutorProcess | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: asyncio.Future[DigestDone | None] | None = None
         self._lock = asyncio.Lock()
         self._ended = False
 
@@ -149,14 +149,12 @@ class ExecutorPool:
         found = await self._measured(DigestRequest(own=own), here=here)
         return found.name if found else ""
 
-    async def look(self, *, own: bool) -> None:
-        """Have the executor look: what has changed until now is the goal's (`own`), or someone else's."""
-        await self._measured(DigestRequest(own=own, names_only=True))
-
-    def look_soon(self) -> None:
-        """Look beside what comes next: what has changed until now is the goal's."""
-        self._looking = asyncio.ensure_future(self.look(own=True))
-        self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+    def look_soon(self, *, own: bool) -> asyncio.Future[DigestDone | None]:
+        """Look beside what comes next: what has changed until then is the goal's (`own`), or someone else's."""
+        looking = asyncio.ensure_future(self._measured(DigestRequest(own=own, names_only=True)))
+        self._looking = looking
+        looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return looking
 
     async def touched_by_own(self, *, names_only: bool) -> tuple[str, Touched]:
         """Return what an action that the agent carried out itself has changed, and the world unless `names_only`."""

@@ -59,8 +59,9 @@ class Core(TreeCommands):
 
     def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
         """Judge a proposal, the workspace having just been measured; an allowed one is in flight until its outcome."""
-        answer = self._judged(tool, args, at, rationale)
-        return answer if isinstance(answer, Verdict) else self._refuse(*answer, at)
+        proposal = self._proposal(tool, args)
+        answer = self._judged(proposal, at, rationale)
+        return answer if isinstance(answer, Verdict) else self._refuse(proposal, answer, at)
 
     def propose_unseen(
         self, tool: str, args: dict[str, Any], at: float, rationale: str = ""
@@ -69,22 +70,20 @@ class Core(TreeCommands):
 
         So it is for an action that is blocked in another world, which may have returned unseen.
         """
-        if self._proposal(tool, args).signature in self.state.scope.blocks:
+        proposal = self._proposal(tool, args)
+        if proposal.signature in self.state.scope.blocks:
             return LookFirst()
-        answer = self._judged(tool, args, at, rationale)
+        answer = self._judged(proposal, at, rationale)
         return answer if isinstance(answer, Verdict) else LookFirst()
 
-    def _judged(
-        self, tool: str, args: dict[str, Any], at: float, rationale: str
-    ) -> Verdict | tuple[Proposal, Refusal]:
-        proposal = self._proposal(tool, args)
+    def _judged(self, proposal: Proposal, at: float, rationale: str) -> Verdict | Refusal:
         if refused := self._out_of_order(proposal, at):
             return refused
         self.start(at)
         rerun = self.runbook and in_vain(self.state, proposal.signature)
         answer = judge(self.state, proposal, self.loops, rerun=bool(rerun))
         if isinstance(answer, Refusal):
-            return proposal, answer
+            return answer
         return self._allow(proposal, answer, at, rationale)
 
     def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:
@@ -115,7 +114,7 @@ class Core(TreeCommands):
         if flight is None:
             return Feedback(known=False)
         action = flight.action
-        self._finish(seq, action.name, action.args, report, at)
+        self._finish(seq, report, at)
         if last:
             return Feedback(changed=action.changed)
         feedback = self._review(at)
@@ -133,7 +132,7 @@ class Core(TreeCommands):
         if isinstance(answer, Refusal):
             return self._refuse(proposal, answer, at, done=report)
         verdict = self._allow(proposal, answer, at, "")
-        self._finish(verdict.seq, tool, args, report, at)
+        self._finish(verdict.seq, report, at)
         feedback = self._review(at)
         return replace(
             verdict,
@@ -243,7 +242,7 @@ class Core(TreeCommands):
         )
         seq = self.emit(event)
         if done is not None:
-            self._finish(seq, proposal.tool, proposal.args, done, at)
+            self._finish(seq, done, at)
         level = self._escalate_proposals(at)
         if refusal.loop:
             self._emit_loop(refusal.reason, proposal, refusal, seq, at)
@@ -270,11 +269,14 @@ class Core(TreeCommands):
         reason = f"it proposed refused actions again {times(count)}"
         return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
-    def _finish(
-        self, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
-    ) -> None:
+    def _finish(self, seq: int, report: ActionReport, at: float) -> None:
         output = report.output.encode("utf-8", "replace") if report.output else None
-        self.emit(finished_event(self.state, seq, tool, args, report, at), output)
+        flight = self.state.in_flight[seq]
+        action = flight.action
+        event = finished_event(
+            self.state, seq, action.name, action.args, flight.signature, report, at
+        )
+        self.emit(event, output)
 
     # ---- thoughts and turns
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.gate.table import KnownOutcome
-from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
+from clew_shared.judge.reading import error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
-from clew_shared.record.signature import signature
 from clew_shared.record.worlds import (
     by_itself,
     comparison_world,
@@ -28,13 +27,21 @@ HEAD_CHARS = 400
 
 
 def finished_event(
-    state: State, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
+    state: State,
+    seq: int,
+    tool: str,
+    args: dict[str, Any],
+    signature: str,
+    report: ActionReport,
+    at: float,
 ) -> ev.ActionFinished:
     """Return the event that records the outcome of action number `seq`."""
     moved = world_moved(state, report.world)
     changed = moved if report.changed is None else report.changed
     is_plain = report.output is None and report.changed is None and not moved
-    reading = _reading(state, tool, args, report, is_plain=is_plain)
+    reading = (
+        plain(signature) if is_plain else read(signature, tool, args, report.result, report.output)
+    )
     writes = tool in WRITE_ONLY_TOOLS or not report.output
     return ev.ActionFinished(
         at=at,
@@ -55,18 +62,11 @@ def finished_event(
     )
 
 
-def _reading(
-    state: State, tool: str, args: dict[str, Any], report: ActionReport, *, is_plain: bool
-) -> Reading:
-    exact = signature(tool, args, state.spec.workspace)
-    return plain(exact) if is_plain else read(exact, tool, args, report.result, report.output)
-
-
 def known_outcome(
     state: State, tool: str, args: dict[str, Any], signature: str, report: ActionReport
 ) -> KnownOutcome:
     """Return what the gate needs of an action that is judged after the fact (`record`)."""
-    event = finished_event(state, 0, tool, args, report, 0.0)
+    event = finished_event(state, 0, tool, args, signature, report, 0.0)
     world, before = world_after(state, signature, event), comparison_world(state, report.world)
     scope, tally = state.scope, state.scope.tallies.get(signature, {}).get(world)
     progress = makes_progress(scope, signature, tool, before, world, event)
