@@ -85,9 +85,6 @@ class RotatedFile(RotatingFileHandler):
         self.emit(self._line)
         return not self._failed
 
-    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the base's, in fewer calls of the system
-        return bool(self.stream) and self.stream.tell() + len(record.msg) >= self.maxBytes > 0
-
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - the base's
         self._failed = True
 

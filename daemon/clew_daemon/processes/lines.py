@@ -67,10 +67,8 @@ class LineChannel:
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._writer.drain()
-        except TimeoutError:
-            self.unread = True
-            return False
-        except OSError:
+        except OSError as error:
+            self.unread = self.unread or isinstance(error, TimeoutError)
             return False
         return not self.closed
 

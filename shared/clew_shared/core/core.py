@@ -34,8 +34,9 @@ from clew_shared.gate.words import review
 from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
-from clew_shared.record.model import GoalStatus, Result
+from clew_shared.record.model import Action, GoalStatus, Result
 from clew_shared.record.signature import signature
+from clew_shared.record.state import InFlight
 from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.shorten import beginning
 from clew_shared.text.themes import theme
@@ -44,7 +45,7 @@ from clew_shared.text.words import SAME_ANSWER, WARNINGS, times
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
     from clew_shared.core.questions import Question
-    from clew_shared.record.model import Action, Level
+    from clew_shared.record.model import Level
 
 IN_FLIGHT_MAX = 64
 THOUGHT_CHARS = 2_000
@@ -123,8 +124,8 @@ class Core(TreeCommands):
     def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
         """Judge and record what an agent has already done; refused means that it must not be done again."""
         proposal = self._proposal(tool, args)
-        known = known_outcome(self.state, tool, args, proposal.signature, report)
-        proposal = replace(proposal, known=known)
+        flight = InFlight(0, proposal.signature, Action(tool, args))
+        proposal = replace(proposal, known=known_outcome(self.state, flight, report))
         if refused := self._out_of_order(proposal, at, done=report):
             return refused
         self.start(at)
@@ -271,12 +272,7 @@ class Core(TreeCommands):
 
     def _finish(self, seq: int, report: ActionReport, at: float) -> None:
         output = report.output.encode("utf-8", "replace") if report.output else None
-        flight = self.state.in_flight[seq]
-        action = flight.action
-        event = finished_event(
-            self.state, seq, action.name, action.args, flight.signature, report, at
-        )
-        self.emit(event, output)
+        self.emit(finished_event(self.state, self.state.in_flight[seq], report, at), output)
 
     # ---- thoughts and turns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clew_shared.gate.table import KnownOutcome
 from clew_shared.judge.reading import error_of, outcome_of, plain, read
@@ -20,32 +20,26 @@ from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
-    from clew_shared.record.state import State
+    from clew_shared.record.state import InFlight, State
 
 HEAD_CHARS = 400
 """Of an output, in its event and its tally."""
 
 
 def finished_event(
-    state: State,
-    seq: int,
-    tool: str,
-    args: dict[str, Any],
-    signature: str,
-    report: ActionReport,
-    at: float,
+    state: State, flight: InFlight, report: ActionReport, at: float
 ) -> ev.ActionFinished:
-    """Return the event that records the outcome of action number `seq`."""
+    """Return the event that records the outcome of an action in flight."""
+    tool, name = flight.action.name, flight.signature
     moved = world_moved(state, report.world)
     changed = moved if report.changed is None else report.changed
     is_plain = report.output is None and report.changed is None and not moved
-    reading = (
-        plain(signature) if is_plain else read(signature, tool, args, report.result, report.output)
-    )
+    told = flight.action.args, report.result, report.output
+    reading = plain(name) if is_plain else read(name, tool, *told)
     writes = tool in WRITE_ONLY_TOOLS or not report.output
     return ev.ActionFinished(
         at=at,
-        of=seq,
+        of=flight.seq,
         result=report.result,
         head=both_ends(report.output, HEAD_CHARS),
         outcome=f"{report.result}:" if writes else outcome_of(report.result, report.output or ""),
@@ -62,11 +56,10 @@ def finished_event(
     )
 
 
-def known_outcome(
-    state: State, tool: str, args: dict[str, Any], signature: str, report: ActionReport
-) -> KnownOutcome:
+def known_outcome(state: State, flight: InFlight, report: ActionReport) -> KnownOutcome:
     """Return what the gate needs of an action that is judged after the fact (`record`)."""
-    event = finished_event(state, 0, tool, args, signature, report, 0.0)
+    tool, signature = flight.action.name, flight.signature
+    event = finished_event(state, flight, report, 0.0)
     world, before = world_after(state, signature, event), comparison_world(state, report.world)
     scope, tally = state.scope, state.scope.tallies.get(signature, {}).get(world)
     progress = makes_progress(scope, signature, tool, before, world, event)

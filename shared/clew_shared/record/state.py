@@ -5,8 +5,7 @@ Plain records without rules; `snapshot` writes all of it as JSON and reads it ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
@@ -32,13 +31,8 @@ RUNS_KEPT = 10
 
 def taken(form: type[_Form], event: BaseModel, **more: object) -> _Form:
     """Return a record with what an event has in fields of the same names, and more."""
-    same = {name: getattr(event, name) for name in _shared_names(form, type(event))}
-    return form(**(same | more))
-
-
-@cache
-def _shared_names(form: type[DataclassInstance], event: type[BaseModel]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(form) if f.name in event.model_fields)
+    same = form.__dataclass_fields__.keys() & type(event).model_fields.keys()
+    return form(**({name: getattr(event, name) for name in same} | more))
 
 
 @dataclass(slots=True)
