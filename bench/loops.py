@@ -1,5 +1,9 @@
 """What the judge notices of loops and of honest work: python -m bench.loops [FILE of recorded runs].
 
+Beside the files named it judges 68 written runs, of kinds that the recorded ones do not have: `stories.jsonl`, written
+before the judge was looked at, and `fresh.jsonl`, written before it was changed after them. Of a loop `not_before` is
+the first step at which a word could be justified, `truth_index` the one at which a careful person would speak.
+
 Each run is played through the real core as an agent with tools of its own would report it (its changes are claimed).
 A loop is caught if it is refused, or told of, in time; of honest work a refusal is a false one, a word is counted
 apart. Nothing here runs a model or a daemon.
@@ -17,7 +21,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import fresh, stories
 from tests.loop_runs.player import PlayedRun, play_recorded
 
 from clew_shared.config.tables import LoopSettings
@@ -195,8 +198,8 @@ def main() -> None:
     )
     given = options.parse_args()
     loops = LoopSettings()
-    sets = {path.stem: loaded(path) for path in given.file if path.exists()}
-    sets |= {"stories": stories.SHELF.rows, "fresh": fresh.SHELF.rows}
+    written = (Path(__file__).with_name(f"{name}.jsonl") for name in ("stories", "fresh"))
+    sets = {path.stem: loaded(path) for path in (*given.file, *written) if path.exists()}
     print("caught of loops (by a refusal), honest ones refused, honest ones told\n")
     print(f"| | {' | '.join(sets)} |\n| --- |{' --- |' * len(sets)}")
     line("as they are", (score(rows, loops) for rows in sets.values()))
