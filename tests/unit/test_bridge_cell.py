@@ -2,51 +2,52 @@
 
 import asyncio
 import os
+import socket
 from contextlib import suppress
 
 import pytest
 
 from clew_worker.bridge.cell import CliRun
-from clew_worker.bridge.wire import CliEnded
+from clew_worker.bridge.wire import CliEnded, packet
 
 
 @pytest.fixture
-def pipes():
-    """The write ends of a run's two pipes, and the read ends for the run."""
+def ends():
+    """What the bridge is given of a run: its output and its channel; and the other ends of these."""
     out, out_w = os.pipe()
-    err, err_w = os.pipe()
-    yield (out, err), (out_w, err_w)
-    for fd in (out_w, err_w):
-        with suppress(OSError):
-            os.close(fd)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        yield (out, ours), (out_w, theirs)
+    with suppress(OSError):
+        os.close(out_w)
 
 
 async def lines_of(run):
-    return [line async for line in run.lines()]
+    async with asyncio.timeout(60):
+        return [line async for line in run.lines()]
 
 
-def test_a_run_is_read_to_the_end_of_its_output(pipes):
-    (out, err), (out_w, err_w) = pipes
+def test_a_run_is_read_to_the_end_of_its_output(ends):
+    given, (out_w, theirs) = ends
 
     async def read():
-        run = CliRun(1, out, err)
+        run = CliRun(*given)
         os.write(out_w, b"one\ntwo\nthree")
-        os.write(err_w, b"a complaint\n")
         os.close(out_w)
-        os.close(err_w)
-        return await lines_of(run), run.errors
+        lines = await lines_of(run)
+        theirs.send(packet(CliEnded(code=3, errors="a complaint")))
+        return lines, (await run.ended).errors, run.code
 
-    assert asyncio.run(read()) == ([b"one", b"two", b"three"], "a complaint")
+    assert asyncio.run(read()) == ([b"one", b"two", b"three"], "a complaint", 3)
 
 
-def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pipes(pipes):
-    (out, err), (out_w, _) = pipes
+def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pipes(ends):
+    given, (out_w, theirs) = ends
 
     async def read():
-        run = CliRun(1, out, err)
+        run = CliRun(*given)
         os.write(out_w, b"last\n")
-        run.ended.set_result(CliEnded(code=0))
-        async with asyncio.timeout(60):
-            return await lines_of(run)
+        theirs.send(packet(CliEnded(code=0)))
+        return await lines_of(run)
 
     assert asyncio.run(read()) == [b"last"]

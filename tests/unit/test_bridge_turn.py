@@ -28,7 +28,7 @@ def turn_of(*events):
 def outcome(turn, code=0, errors="", *, acted=False):
     turn.acted = acted
     with pytest.raises((CannotContinue, CliCrashError)) as caught:
-        turn.close(CliEnded(code=code), errors)
+        turn.close(CliEnded(code=code, errors=errors))
     return caught.value
 
 
@@ -39,7 +39,7 @@ def test_a_turn_without_clews_tools_is_a_crash_however_it_ended_and_did_not_coun
     assert turn.unfinished(0)
     assert isinstance(outcome(turn), CliCrashError)
     turn.acted = True
-    turn.close(CliEnded(code=0), "")
+    turn.close(CliEnded(code=0))
 
 
 @pytest.mark.parametrize(("code", "unfinished"), [(137, True), (None, True), (0, False)])

@@ -1,23 +1,35 @@
-"""The bridge's side of its CLI's cell: files in, a running CLI with the lines that it prints out."""
+"""The bridge's side of its CLI's cell: files in, a running CLI with the lines that it prints out.
+
+What runs there is not trusted: whatever is no valid answer ends the bridge with CellGoneError.
+"""
 
 import asyncio
-import os
 import socket
-import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Self
+from typing import Self, TypeVar
 
 from clew_shared.files.pipes import PipeReader
-from clew_worker.bridge import wire
-from clew_worker.bridge.wire import CliEnded, CliReady, CliStarted, FromStarter, PutFiles, ToStarter
+from clew_shared.wire.framing import WireMessage
+from clew_worker.bridge.wire import (
+    PACKET_BYTES_MAX,
+    CliEnded,
+    CliReady,
+    CliStarted,
+    FileRead,
+    PutFiles,
+    ReadFile,
+    StartCli,
+    packet,
+)
 
 LINE_BYTES_MAX = 1 << 20
 """What is longer is cut: such a line is no event that matters."""
 
-ANSWER_TIMEOUT_S = 30.0
-TAIL_BYTES, _CHUNK = 4_000, 1 << 16
-DRAIN_S, LEFT_S = 0.5, 10.0
-"""How long a pipe is read after the CLI's end if nothing comes, and altogether: what it left may hold it open."""
+ANSWER_TIMEOUT_S, CHUNK = 30.0, 1 << 16
+DRAIN_S = 0.5
+"""How long its output is waited for after its end: what could not be ended may hold it open."""
+
+M = TypeVar("M", bound=WireMessage)
 
 
 class CellGoneError(Exception):
@@ -29,15 +41,24 @@ class CliFaultError(Exception):
 
 
 class CliRun:
-    """One run of the CLI."""
+    """One run of the CLI; `ended` is the task that waits for its end."""
 
-    def __init__(self, pid: int, stdout: int, stderr: int) -> None:
-        self.pid = pid
+    def __init__(self, stdout: int, channel: socket.socket) -> None:
         self.bytes_read = 0
-        self.ended: asyncio.Future[CliEnded] = asyncio.get_running_loop().create_future()
-        self._stdout, self._stderr = stdout, stderr
-        self._tail = b""
-        self._until = 0.0
+        self.ended = asyncio.create_task(self._end())
+        self._stdout, self._channel = stdout, channel
+        channel.setblocking(False)
+
+    async def _end(self) -> CliEnded:
+        loop = asyncio.get_running_loop()
+        try:
+            return CliEnded.model_validate_json(
+                await loop.sock_recv(self._channel, PACKET_BYTES_MAX)
+            )
+        except (OSError, ValueError) as error:
+            raise CellGoneError("the CLI's cell has ended") from error
+        finally:
+            self._channel.close()
 
     @property
     def code(self) -> int | None:
@@ -46,47 +67,33 @@ class CliRun:
         known = ended.done() and not ended.cancelled() and not ended.exception()
         return ended.result().code if known else None
 
-    @property
-    def errors(self) -> str:
-        """The end of what it printed to standard error."""
-        return self._tail.decode(errors="replace").strip()
-
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of its standard output, without their ends, until it is closed."""
-        listening = asyncio.create_task(self._listen())
-        try:
-            async with PipeReader(self._stdout) as pipe:
-                rest = b""
-                while data := await self._next(pipe):
-                    self.bytes_read += len(data)
-                    *whole, rest = (rest + data).split(b"\n")
-                    for line in whole:
-                        yield line[:LINE_BYTES_MAX]
-                    rest = rest[: LINE_BYTES_MAX + 1]
-                if rest:
-                    yield rest[:LINE_BYTES_MAX]
-            await listening
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+        async with PipeReader(self._stdout) as pipe:
+            rest = b""
+            while data := await self._next(pipe):
+                self.bytes_read += len(data)
+                *whole, rest = (rest + data).split(b"\n")
+                for line in whole:
+                    yield line[:LINE_BYTES_MAX]
+                rest = rest[: LINE_BYTES_MAX + 1]
+            if rest:
+                yield rest[:LINE_BYTES_MAX]
 
     async def _next(self, pipe: PipeReader) -> bytes:
-        reading = asyncio.ensure_future(pipe.read(_CHUNK))
-        first: tuple[asyncio.Future[Any], ...] = (reading, self.ended)
+        reading = asyncio.create_task(pipe.read(CHUNK))
         try:
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            if self.ended.done():
-                self._until = self._until or time.monotonic() + LEFT_S
-                left_s = max(0.0, min(DRAIN_S, self._until - time.monotonic()))
-                await asyncio.wait([reading], timeout=left_s)
+            await asyncio.wait((reading, self.ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading,), timeout=DRAIN_S)
             return reading.result() if reading.done() else b""
         finally:
             reading.cancel()
 
-    async def _listen(self) -> None:
-        async with PipeReader(self._stderr) as pipe:
-            while data := await self._next(pipe):
-                self._tail = (self._tail + data)[-TAIL_BYTES:]
+    async def stop(self) -> None:
+        """End it, and wait for its end."""
+        if not self.ended.done():
+            self._channel.shutdown(socket.SHUT_WR)
+            await asyncio.wait((self.ended,), timeout=ANSWER_TIMEOUT_S)
 
 
 class CliCell:
@@ -96,20 +103,13 @@ class CliCell:
         self._sock = sock
         self._sock.setblocking(False)
         self._asking = asyncio.Lock()
-        self._answers: asyncio.Queue[tuple[FromStarter, list[int]] | None] = asyncio.Queue()
-        self._run: CliRun | None = None
 
     async def __aenter__(self) -> Self:
-        asyncio.get_running_loop().add_reader(self._sock, self._readable)
-        message, fds = await self._answer()
-        if not isinstance(message, CliReady) or len(fds) != 1:
-            raise CellGoneError("the CLI's cell did not start")
-        self.ready = message
+        self.ready, fds = await self._answer(CliReady, 1)
         self.listener = socket.socket(fileno=fds[0])
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_reader(self._sock)
         self._sock.close()
 
     async def put(self, files: Mapping[str, str], kept: tuple[str, ...] | None = None) -> None:
@@ -121,72 +121,38 @@ class CliCell:
 
     async def read(self, path: str) -> str | None:
         """Return the text of a small file in HOME, None where there is none."""
-        message = await self._ask(wire.ReadFile(path=path))
-        if not isinstance(message, wire.FileRead):
-            raise CellGoneError("the CLI's cell gave a wrong answer")
-        return message.text
+        async with self._asking:
+            await self._send(ReadFile(path=path))
+            return (await self._answer(FileRead, 0))[0].text
 
     async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
         """Start the CLI; raises CliFaultError where it cannot be started."""
-        message = await self._ask(wire.StartCli(argv=argv, env=dict(env), stdin=stdin))
-        if isinstance(message, CliEnded):
-            raise CliFaultError(message.fault)
-        if not isinstance(message, CliStarted) or self._run is None:
-            raise CellGoneError("the CLI's cell gave a wrong answer")
-        return self._run
-
-    async def stop(self) -> None:
-        """End the running CLI, and wait for its end."""
-        run = self._run
-        if run is None or run.ended.done():
-            return
-        await self._send(wire.StopCli())
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            await asyncio.wait([run.ended])
-
-    async def _ask(self, message: ToStarter) -> FromStarter:
         async with self._asking:
-            await self._send(message)
-            return (await self._answer())[0]
+            await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
+            started, fds = await self._answer(CliStarted, 2)
+        if started.fault:
+            raise CliFaultError(started.fault)
+        return CliRun(fds[0], socket.socket(fileno=fds[1]))
 
-    async def _send(self, message: ToStarter) -> None:
+    async def _send(self, message: WireMessage) -> None:
         try:
-            await asyncio.get_running_loop().sock_sendall(self._sock, wire.packet(message))
+            await asyncio.get_running_loop().sock_sendall(self._sock, packet(message))
         except OSError as error:
             raise CellGoneError("the CLI's cell has ended") from error
 
-    async def _answer(self) -> tuple[FromStarter, list[int]]:
+    async def _answer(self, kind: type[M], count: int) -> tuple[M, list[int]]:
+        """Return the next message, with so many descriptors unless it is a fault."""
+        loop, readable = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._sock, readable.set)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                answer = await self._answers.get()
-        except TimeoutError:
-            raise CellGoneError("the CLI's cell does not answer") from None
-        if answer is None:
-            raise CellGoneError("the CLI's cell has ended")
-        return answer
-
-    def _readable(self) -> None:
-        """Take one packet: the end of a run, or an answer. What runs there is not trusted."""
-        try:
-            data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 2)
-            message = wire.read_report(data)
-        except BlockingIOError:
-            return
-        except (OSError, ValueError):  # it has ended, or is none of ours
-            self._hung_up()
-            return
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        if isinstance(message, CliStarted) and len(fds) == 2:
-            self._run = CliRun(message.pid, *fds)  # at once: its end may be the next packet
-        run = self._run
-        if isinstance(message, CliEnded) and not message.fault and run and not run.ended.done():
-            run.ended.set_result(message)
-        else:
-            self._answers.put_nowait((message, fds))
-
-    def _hung_up(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._sock)
-        self._answers.put_nowait(None)
-        if self._run and not self._run.ended.done():
-            self._run.ended.set_exception(CellGoneError("the CLI's cell has ended"))
+                await readable.wait()
+            data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, count)
+            message = kind.model_validate_json(data)
+        except (OSError, ValueError) as error:
+            raise CellGoneError("the CLI's cell has ended, or does not answer") from error
+        finally:
+            loop.remove_reader(self._sock)
+        if len(fds) != count and not (isinstance(message, CliStarted) and message.fault):
+            raise CellGoneError("the CLI's cell gave a wrong answer")
+        return message, fds

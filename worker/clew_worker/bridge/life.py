@@ -27,6 +27,7 @@ from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.tools import first_prompt, next_prompt, resume_prompt, warning
 from clew_worker.bridge.turn import PLACE, START_FIX, CliCrashError, CliTurn, Conversation
+from clew_worker.bridge.wire import CliEnded
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
@@ -124,13 +125,12 @@ class Bridge:
         ends = (goal.over, turn_over, relays.lost)
         watching = [asyncio.create_task(self._end_after(one, run, turn)) for one in ends]
         try:
-            await self._follow(run, turn)
-            end = await run.ended
+            end = await self._follow(run, turn)
         finally:
             for task in watching:
                 task.cancel()
             with suppress(Exception):
-                await self._cell.stop()
+                await run.stop()
             turn.acted, turn.listed = goal.effects > 0, relays.listed
             was_ended = goal.over.is_set() or turn_over.is_set()
             unfinished = turn.unfinished(run.code) and not was_ended
@@ -147,7 +147,7 @@ class Bridge:
                 raise turn.lasting(f"cannot continue: {turn.session_over}")
             return False
         if turn.ended or not turn_over.is_set():
-            turn.close(end, run.errors)
+            turn.close(end)
         used = self._conversation.used + turn.usage
         await self._remember(replace(self._conversation, attempt=self._attempt, used=used))
         self._anew = 0
@@ -165,8 +165,8 @@ class Bridge:
             why = f"{self._cli.name} cannot be started: {fault}. {START_FIX}"
             raise CannotContinue("configuration", why) from None
 
-    async def _follow(self, run: CliRun, turn: CliTurn) -> None:
-        """Take the events of a run until its output ends."""
+    async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
+        """Take the events of a run until it ends."""
         reader = self._cli.reader(self._conversation.used)
         async for line in run.lines():
             turn.count(line, run.bytes_read)
@@ -176,10 +176,12 @@ class Bridge:
                         self._show(await self._daemon.think(thought, has_tool_calls=True))
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(turn.session, self._attempt))
+        end = await run.ended
         if turn.ended is None:
-            for line in run.errors.encode().splitlines():  # some faults are reported only there
+            for line in end.errors.encode().splitlines():  # some faults are reported only there
                 for event in reader.feed(line):
                     turn.take(event)
+        return end
 
     async def _remember(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -193,7 +195,7 @@ class Bridge:
             if run.ended.done() or turn.ended:
                 return
             turn.cut_off = True
-        await self._cell.stop()
+        await run.stop()
 
     def _show(self, noted: Noted) -> None:
         if noted.intervention:

@@ -11,10 +11,13 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.plain import plain
+from clew_shared.wire.framing import WireMessage
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.bridge import relay, wire
 from clew_worker.bridge.place import clear, token
@@ -23,28 +26,38 @@ from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S, SWEEP_S = 2.0, 5.0
+TAIL_BYTES = 4_000
+
+
+class Run(NamedTuple):
+    """A CLI that runs; hanging up the `channel` ends it. What it prints to standard error goes to a file."""
+
+    cli: subprocess.Popen[bytes]
+    watch: int
+    channel: socket.socket
+    errors: IO[bytes]
 
 
 class CliStarter:
     """At most one CLI at a time."""
 
     def __init__(self, spec: CellSpec, sock: socket.socket, *, alone: bool) -> None:
-        self._home = Path(spec.sandbox.private[0])
+        self._home, self._tmp = map(Path, spec.sandbox.private)
         self._sock = sock
         self._alone = alone
-        self._cli: subprocess.Popen[bytes] | None = None
-        self._watch = -1
+        self._run: Run | None = None
 
     def serve(self) -> int:
         """Do what the bridge asks for until it hangs up."""
         while True:
-            poll = select.poll()
-            for fd in (self._sock.fileno(), self._watch):
-                if fd >= 0:
-                    poll.register(fd, select.POLLIN)
+            poll, run = select.poll(), self._run
+            poll.register(self._sock, select.POLLIN)
+            if run:
+                poll.register(run.watch, select.POLLIN)
+                poll.register(run.channel, select.POLLIN)
             ready = {fd for fd, _ in poll.poll()}
-            if self._watch in ready:
-                self._end()
+            if run and ready & {run.watch, run.channel.fileno()}:
+                self._end(run)
             if self._sock.fileno() in ready and not self._serve_one():
                 return ExitCode.OK
 
@@ -59,11 +72,9 @@ class CliStarter:
                 self._start(order)
             case wire.ReadFile() as order:
                 self._send(wire.FileRead(text=_text(self._home / order.path)))
-            case wire.StopCli():
-                self._stop()
         return True
 
-    def _send(self, message: wire.FromStarter, *fds: int) -> None:
+    def _send(self, message: WireMessage, *fds: int) -> None:
         socket.send_fds(self._sock, [wire.packet(message)], list(fds))
 
     def _put(self, order: PutFiles) -> None:
@@ -79,54 +90,47 @@ class CliStarter:
 
     def _start(self, order: StartCli) -> None:
         out, out_w = os.pipe2(os.O_CLOEXEC)
-        err, err_w = os.pipe2(os.O_CLOEXEC)
+        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        errors = tempfile.TemporaryFile(dir=self._tmp)  # noqa: SIM115 - closed at the run's end
         try:
-            self._cli = subprocess.Popen(
-                order.argv,
-                env=order.env,
-                stdin=subprocess.PIPE if order.stdin else subprocess.DEVNULL,
-                stdout=out_w,
-                stderr=err_w,
-                start_new_session=True,
-            )
+            with tempfile.TemporaryFile(dir=self._tmp) as stdin:
+                stdin.write(order.stdin.encode())
+                stdin.seek(0)
+                cli = subprocess.Popen(
+                    order.argv,
+                    env=order.env,
+                    stdin=stdin,
+                    stdout=out_w,
+                    stderr=errors,
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
-            self._send(wire.CliEnded(code=ExitCode.CONFIGURATION, fault=plain(error)))
+            self._send(wire.CliStarted(fault=plain(error)))
         else:
-            self._watch = os.pidfd_open(self._cli.pid)
-            self._send(wire.CliStarted(pid=self._cli.pid), out, err)
-            self._feed(order.stdin)
+            self._run = Run(cli, os.pidfd_open(cli.pid), channel, errors)
+            self._send(wire.CliStarted(), out, theirs.fileno())
         finally:
-            for fd in (out, out_w, err, err_w):
-                os.close(fd)
+            theirs.close()
+            os.close(out)
+            os.close(out_w)
 
-    def _feed(self, text: str) -> None:
-        """Write to its standard input, and close it; a CLI that does not read more than a pipe holds gets no more."""
-        if self._cli is None or self._cli.stdin is None:
-            return
-        with contextlib.suppress(OSError), self._cli.stdin as pipe:
-            data = text.encode()
-            while data and select.select([], [pipe], [self._watch], SWEEP_S)[1]:
-                data = data[os.write(pipe.fileno(), data[: select.PIPE_BUF]) :]
-
-    def _stop(self) -> None:
-        if self._cli is None:
-            return
+    def _end(self, run: Run) -> None:
+        """Have the CLI end if it has not, end what it has left behind, and report it."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._cli.pid, signal.SIGTERM)
+            os.killpg(run.cli.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._cli.wait(GRACE_S)
-        self._end()
-
-    def _end(self) -> None:
-        """Collect the CLI, end what it has left behind, and report it."""
-        if self._cli is None:
-            return
-        self._cli.kill()  # does nothing where it has ended
-        code = self._cli.wait()
+            run.cli.wait(GRACE_S)
+        run.cli.kill()  # does nothing where it has ended
+        code = run.cli.wait()
         end_descendants(SWEEP_S, alone=self._alone)
-        os.close(self._watch)
-        self._cli, self._watch = None, -1
-        self._send(wire.CliEnded(code=code if code >= 0 else SIGNAL_BASE - code))
+        os.close(run.watch)
+        self._run = None
+        with run.errors as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            errors = file.read().decode(errors="replace").strip()
+        report = wire.CliEnded(code=code if code >= 0 else SIGNAL_BASE - code, errors=errors)
+        with contextlib.suppress(OSError), run.channel:  # the bridge may have ended
+            run.channel.send(wire.packet(report))
 
 
 def _text(path: Path) -> str | None:

@@ -127,7 +127,7 @@ class CliTurn:
         if state not in ("connected", "pending"):
             raise self._crash(f"cannot use clew's tools: its MCP server is {state}")
 
-    def close(self, end: CliEnded, errors: str) -> None:
+    def close(self, end: CliEnded) -> None:
         """Draw the conclusion from the end of the run: none, CannotContinue, or CliCrashError (start again)."""
         if self.limit is not None:
             resets_at = self.limit.resets_at
@@ -137,11 +137,11 @@ class CliTurn:
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
             if self.without_tools:
-                raise self._crash("had no connection to clew's tools", self._said(errors))
+                raise self._crash("had no connection to clew's tools", self._said(end.errors))
             return
         if self.cut_off:
             raise self._crash("has lost its connection to clew's tools")
-        self._draw(end.code, self._said(errors))
+        self._draw(end.code, self._said(end.errors))
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""

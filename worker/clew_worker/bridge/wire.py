@@ -1,14 +1,14 @@
 """The wire between a bridge and the starter in its CLI's cell: SOCK_SEQPACKET, one JSON message a packet.
 
 bridge                              starter
-                        <- CliReady + [listener]      once
-PutFiles                ->                            as often as needed, before a start
+                        <- CliReady + [listener]        once
+PutFiles                ->                              as often as needed, before a start
 StartCli                ->
-                        <- CliStarted + [stdout, stderr]   or CliEnded with a `fault`
-StopCli                 ->
-                        <- CliEnded                   with all that the CLI had started
+                        <- CliStarted + [stdout, run]   no descriptors with a `fault`
 ReadFile                ->
                         <- FileRead
+
+`run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
 """
 
 from typing import Annotated, Literal
@@ -21,17 +21,6 @@ PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
 
 FILE_BYTES_MAX = 64 * 1024
-
-
-class CliReady(WireMessage):
-    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
-
-    type: Literal["ready"] = "ready"
-    program: str
-    home: str
-    tmp: str
-    relay: tuple[str, ...]
-    token: str = Field(default="", repr=False)
 
 
 class PutFiles(WireMessage):
@@ -51,12 +40,6 @@ class StartCli(WireMessage):
     stdin: str = Field(default="", repr=False)
 
 
-class StopCli(WireMessage):
-    """End the CLI with all that it has started."""
-
-    type: Literal["stop"] = "stop"
-
-
 class ReadFile(WireMessage):
     """Read a small file in HOME."""
 
@@ -64,40 +47,42 @@ class ReadFile(WireMessage):
     path: str
 
 
-class CliStarted(WireMessage):
-    """The CLI runs. Comes with the read ends of its standard output and error."""
+class CliReady(WireMessage):
+    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
 
-    type: Literal["started"] = "started"
-    pid: int
+    program: str
+    home: str
+    tmp: str
+    relay: tuple[str, ...]
+    token: str = Field(default="", repr=False)
+
+
+class CliStarted(WireMessage):
+    """The CLI runs, or cannot be started, for the reason in `fault`."""
+
+    fault: str = ""
 
 
 class CliEnded(WireMessage):
-    """The CLI has ended, and so has all that it had started; `code` as a shell gives it, `fault` if it never ran."""
+    """How the CLI has ended: `code` as a shell gives it, and the end of what it printed to standard error."""
 
-    type: Literal["ended"] = "ended"
     code: int
-    fault: str = ""
+    errors: str = ""
 
 
 class FileRead(WireMessage):
     """The text of a file, None where there is no regular file of at most `FILE_BYTES_MAX`."""
 
-    type: Literal["read"] = "read"
     text: str | None = Field(repr=False)
 
 
-ToStarter = PutFiles | StartCli | StopCli | ReadFile
-FromStarter = CliReady | CliStarted | CliEnded | FileRead
-_by_type = Field(discriminator="type")
-_orders: TypeAdapter[ToStarter] = TypeAdapter(Annotated[ToStarter, _by_type])
-_reports: TypeAdapter[FromStarter] = TypeAdapter(Annotated[FromStarter, _by_type])
+Order = PutFiles | StartCli | ReadFile
+_orders: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Field(discriminator="type")])
 read_order = _orders.validate_json
 """Unpacks what the bridge sent; pydantic.ValidationError if it is not valid."""
 
-read_report = _reports.validate_json
-"""Unpacks what the starter sent; pydantic.ValidationError if it is not valid."""
 
-
-def packet(message: ToStarter | FromStarter) -> bytes:
+def packet(message: WireMessage) -> bytes:
     """Pack a message; OversizedMessageError beyond PACKET_BYTES_MAX."""
-    return encode(message, PACKET_BYTES_MAX, what=f"{message.type}:", remedy=" go in one packet")
+    what = f"{type(message).__name__}:"
+    return encode(message, PACKET_BYTES_MAX, what=what, remedy=" go in one packet")
