@@ -75,7 +75,7 @@ async def relayed(folder):
 async def test_the_tools_are_offered_and_calls_passed_on(tmp_path, unix):
     spec, tmp = spec_of(tmp_path)
     spec, listener = open_gateway(spec, unix=unix)
-    async with Gateway(listener, echo, token(tmp)) as gateway, relayed(tmp) as client:
+    async with Gateway(listener, echo, token(tmp)), relayed(tmp) as client:
         await client.hello()
         offered = (await client.ask("tools/list"))["result"]["tools"]
         assert [tool["name"] for tool in offered] == [tool.name for tool in OFFERED]
@@ -84,21 +84,19 @@ async def test_the_tools_are_offered_and_calls_passed_on(tmp_path, unix):
         assert not done["result"]["isError"]
         refused = await client.ask("tools/call", name="clew_read", arguments={})
         assert refused["result"]["isError"]
-        assert gateway.connected.is_set()
     assert spec.sandbox.ports == ((443,) if unix else (443, *spec.sandbox.ports[1:]))
 
 
 async def test_a_port_admits_only_what_knows_the_token(tmp_path):
     spec, tmp = spec_of(tmp_path)
     spec, listener = open_gateway(spec, unix=False)
-    async with Gateway(listener, echo, token(tmp)) as gateway:
+    async with Gateway(listener, echo, token(tmp)):
         with socket.create_connection(("127.0.0.1", spec.sandbox.ports[-1])) as stranger:
             stranger.sendall(b"guess\n")
             stranger.setblocking(False)
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(30):
                 assert await loop.sock_recv(stranger, 1) == b""
-        assert not gateway.connected.is_set()
 
 
 async def test_a_relay_that_breaks_off_in_a_line_leaves_the_gateway_working(tmp_path):

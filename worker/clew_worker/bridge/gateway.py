@@ -38,29 +38,13 @@ _TOOLS = [
 Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
 
+@dataclass(eq=False)
 class Relays:
     """The relays of one run. `lost`: one ended with a call open, or the last for good; `listed`: they list tools."""
 
-    def __init__(self) -> None:
-        self.lost = asyncio.Event()
-        self.listed = False
-        self._connected = 0
-        self._waiting: asyncio.TimerHandle | None = None
-
-    def came(self) -> None:
-        """Note that one has connected."""
-        self._connected += 1
-        if self._waiting:
-            self._waiting.cancel()
-
-    def went(self, *, open_calls: int) -> None:
-        """Note that one has ended with this number of unanswered calls."""
-        self._connected -= 1
-        if open_calls:
-            self.lost.set()
-        elif not self._connected:
-            loop = asyncio.get_running_loop()
-            self._waiting = loop.call_later(WITHOUT_RELAY_S, self.lost.set)
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    listed: bool = False
+    connected: int = 0
 
 
 class Gateway:
@@ -70,20 +54,18 @@ class Gateway:
         self._listener = listener
         self._call = call
         self._token = token.encode()
-        self._serving: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._relays = Relays()
-        self.connected = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept())
+        self._tasks.add(asyncio.create_task(self._accept()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = [self._accepting, *self._serving]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._listener.close()
 
     def begin(self) -> Relays:
@@ -94,32 +76,28 @@ class Gateway:
     async def _accept(self) -> None:
         while True:
             sock, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            if len(self._serving) >= CONNECTIONS_MAX:
+            if len(self._tasks) > CONNECTIONS_MAX:
                 sock.close()
                 continue
             task = asyncio.create_task(self._serve(sock))
-            self._serving.add(task)
-            task.add_done_callback(self._serving.discard)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, sock: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=sock, limit=LINE_BYTES_MAX)
         try:
-            if self._token and not await self._admitted(reader):
-                return
-            self.connected.set()
-            await _Connection(reader, writer, self._call, self._relays).converse()
+            if not self._token or await self._admitted(reader):
+                await _Connection(reader, writer, self._call, self._relays).converse()
         finally:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
     async def _admitted(self, reader: asyncio.StreamReader) -> bool:
-        try:
+        with contextlib.suppress(OSError, ValueError):  # nothing in time, or no line
             async with asyncio.timeout(TOKEN_TIMEOUT_S):
-                line = await reader.readline()
-        except (OSError, TimeoutError, ValueError):
-            return False
-        return hmac.compare_digest(line.rstrip(b"\n"), self._token)
+                return hmac.compare_digest((await reader.readline()).strip(), self._token)
+        return False
 
 
 @dataclass(eq=False)
@@ -134,7 +112,8 @@ class _Connection:
     _unanswered: int = 0
 
     async def converse(self) -> None:
-        self._relays.came()
+        relays = self._relays
+        relays.connected += 1
         try:
             with contextlib.suppress(OSError, ValueError):
                 while line := await self._reader.readline():
@@ -143,8 +122,14 @@ class _Connection:
             tasks = [task for task in self._calls.values() if not task.done()]
             for task in tasks:
                 task.cancel()
-            self._relays.went(open_calls=len(tasks) + self._unanswered)
+            relays.connected -= 1
+            if tasks or self._unanswered:
+                relays.lost.set()
             await asyncio.gather(*tasks, return_exceptions=True)
+        self._writer.close()
+        await asyncio.sleep(WITHOUT_RELAY_S)
+        if not relays.connected:
+            relays.lost.set()
 
     async def _take(self, line: bytes) -> None:
         number: str | int | None = None
