@@ -20,7 +20,7 @@ from clew_shared.prompt.messages import HEAD_CHARS, Message, chars
 from clew_shared.prompt.view import FIXED_CHARS_PER_TOKEN, PLAN, PromptView, listing
 from clew_shared.prompt.windows import Window, progress_marker
 from clew_shared.text.shorten import one_line, without_middle
-from clew_shared.wire.hello import Call, FinishedSubtask, HelloState, Said
+from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, HelloState, Said
 
 RULES = (
     "You do a goal in a working folder by calling tools. "
@@ -135,14 +135,18 @@ def _size(view: PromptView, blocks: Iterable[Block]) -> int:
 
 
 def _fixed(view: PromptView) -> list[Block]:
-    state, subtask = view.state, view.state.subtask.description
-    return [
-        ("system", [{"role": "system", "content": _system(view)}]),
-        ("goal", [_user(_goal(view))]),
-        ("finished", [_user(_finished(view))] if state.finished or state.given_up else []),
-        ("subtask", [] if view.implicit or not subtask else [_user(_now(view))]),
-        *([("tried", [_user(_tried(view))])] if view.hello.attempt.n > 1 else []),
-    ]
+    """Return the blocks that no turn changes."""
+    blocks = {"system": [{"role": "system", "content": _system(view)}]}
+    blocks |= {name: [_user(text)] if text else [] for name, text in told(view).items()}
+    return list(blocks.items())
+
+
+def told(view: PromptView) -> dict[str, str]:
+    """Return what there is to know of a goal, its finished work and its current subtask, by block."""
+    is_goal = view.implicit or not view.state.subtask.description
+    texts = {"goal": _goal(view), "finished": _finished(view)}
+    texts["subtask"] = "" if is_goal else _now(view)
+    return texts | ({"tried": _tried(view)} if view.hello.attempt.n > 1 else {})
 
 
 def _system(view: PromptView) -> str:
@@ -151,10 +155,14 @@ def _system(view: PromptView) -> str:
         parts.append(JSON_RULES + "\n" + listing(view.steady))
         if view.reflects:
             parts.append(JSON_REFLECTS)
-    if learned := render(map(Bullet.from_dict, view.hello.playbook)).strip():
-        learned = without_middle(learned, view.share(PLAYBOOK_SHARE))
-        parts.append(f"{FROM_EARLIER_GOALS}\n\n{learned}")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *learned(view)])
+
+
+def learned(view: PromptView) -> list[str]:
+    """Return what earlier goals have taught, as far as there is room, in a text; none where that is nothing."""
+    text = render(map(Bullet.from_dict, view.hello.playbook)).strip()
+    shown = without_middle(text, view.share(PLAYBOOK_SHARE))
+    return [f"{FROM_EARLIER_GOALS}\n\n{shown}"] if text else []
 
 
 def _goal(view: PromptView) -> str:
@@ -167,15 +175,20 @@ def _goal(view: PromptView) -> str:
 
 def _goal_parts(view: PromptView) -> list[str]:
     hello, goal = view.hello, view.state.goal.description
-    parts = ["Goal: " + goal]
-    if hello.checks:
-        lines = [f"- {name}: {command}" for name, command in hello.checks.items()]
-        parts.append("Checks that are run at the end and must exit 0:\n" + "\n".join(lines))
-    if done_when := hello.spec.done_when.strip():
-        parts.append("Done when:\n" + done_when)
-    if (notes := hello.notes.strip()) and notes != goal.strip():
-        parts.append("Notes:\n" + notes)
-    return parts
+    notes = hello.notes.strip()
+    return [
+        "Goal: " + goal,
+        *judged_by(hello),
+        *(["Notes:\n" + notes] if notes not in ("", goal.strip()) else []),
+    ]
+
+
+def judged_by(hello: HelloAnswer) -> list[str]:
+    """Return by what a goal is judged: its checks, and what its file says of it."""
+    lines = [f"- {name}: {command}" for name, command in hello.checks.items()]
+    checks = "Checks that are run at the end and must exit 0:\n" + "\n".join(lines)
+    done_when = hello.spec.done_when.strip()
+    return [*([checks] if lines else []), *(["Done when:\n" + done_when] if done_when else [])]
 
 
 def _finished(view: PromptView) -> str:

@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clew_shared.core.answers import Advice
-from clew_shared.prompt.layout import FROM_EARLIER_GOALS
-from clew_shared.text.shorten import both_ends, one_line, without_middle
-from clew_shared.text.words import ending
+from clew_shared.prompt.layout import judged_by, learned, told
+from clew_shared.prompt.messages import folded_lines
+from clew_shared.prompt.view import PromptView
+from clew_shared.text.shorten import without_middle
 from clew_shared.tools import BY_NAME, Tool, schema, text_schema
 from clew_shared.wire.answers import Finished, Judged
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState
+from clew_shared.wire.hello import HelloAnswer, HelloState
 
 OUTPUT_CHARS, CHECK_OUTPUT_CHARS = 60_000, 1_500
 PROMPT_CHARS = 30_000
 """As an argument of a command line it has at most 128 KiB (MAX_ARG_STRLEN), whatever its letters are."""
 
-NOTES_CHARS, PLAN_CHARS, STRATEGIES_CHARS, SUMMARY_CHARS = 12_000, 10_000, 4_000, 300
-LATEST, LATEST_CHARS = 6, 400
+PROMPT_TOKENS, LATEST_CHARS = 16_000, 3_000
+"""The budget for what is told of the goal and its work; and of its last actions."""
 
 RULES = """\
 You work under clew, a supervisor. Your only tools that act are those of the MCP server "clew": clew_run, clew_read, \
@@ -27,8 +28,6 @@ checks that fail. Go on until it says that the goal is completed.
 A call that is refused was done before with the same result: read the refusal and do something else.
 A call that takes long is answered with "still running": call clew_wait with its number.
 A question in your text is not answered. If only a person can help, call clew_ask."""
-
-_MARKS = {"completed": "x", "in_progress": ">", "failed": "!", "blocked": "!", "skipped": "-"}
 
 ACTIONS: Mapping[str, str] = {
     "clew_run": "run_cmd",
@@ -168,27 +167,22 @@ def joined(*parts: str) -> str:
 
 def first_prompt(hello: HelloAnswer) -> str:
     """Return the prompt of a new conversation, from the goal and its record."""
-    return _paragraphs(
-        RULES.format(workspace=hello.spec.workspace),
-        f"# Goal\n{hello.state.goal.description}",
-        without_middle(hello.notes, NOTES_CHARS),
-        _done_when(hello),
-        _plan(hello.state),
-        _strategies(hello),
-        _attempt(hello),
-        _latest(hello.state),
-        feedback_text(hello.feedback),
-        _now(hello.state),
-    )
+    view = _view(hello)
+    rules = RULES.format(workspace=hello.spec.workspace)
+    known = (*told(view).values(), *learned(view), _latest(view))
+    return _paragraphs(rules, *known, feedback_text(hello.feedback), _now(hello.state))
 
 
 def resume_prompt(hello: HelloAnswer) -> str:
     """Return the prompt that continues the CLI's own session after it was interrupted."""
+    view = _view(hello)
+    known = told(view)
     return _paragraphs(
         "You were interrupted and have been started again. What clew has on record holds, also where you remember "
         "something else; what was running may or may not have had its effect.",
-        _plan(hello.state),
-        _latest(hello.state),
+        known["finished"],
+        known["subtask"],
+        _latest(view),
         feedback_text(hello.feedback),
         _now(hello.state),
     )
@@ -200,20 +194,28 @@ def next_prompt(hello: HelloAnswer, *, acted: bool, news: Sequence[str] = ()) ->
     if not acted:
         why = "You ended your turn without a call of clew's tools, so nothing was done."
         why += " Call one now."
-    return _paragraphs(why, _done_when(hello), feedback_text(news), _now(hello.state))
+    return _paragraphs(why, *judged_by(hello), feedback_text(news), _now(hello.state))
 
 
 def feedback_text(feedback: Sequence[str]) -> str:
     """Return what people have said."""
-    return _listed("A person says:", feedback)
+    return _listed("A person says:", [f"- {line}" for line in feedback])
 
 
 def _listed(heading: str, lines: Sequence[str]) -> str:
-    return "\n".join([heading, *(f"- {line}" for line in lines)]) if lines else ""
+    return "\n".join([heading, *lines]) if lines else ""
 
 
 def _paragraphs(*parts: str) -> str:
     return without_middle("\n\n".join(part for part in parts if part), PROMPT_CHARS)
+
+
+def _view(hello: HelloAnswer) -> PromptView:
+    """Return what all prompts are made of, with more room than a small model has."""
+    context = hello.options.context.model_copy(update={"max_tokens": PROMPT_TOKENS})
+    options = hello.options.model_copy(update={"context": context})
+    hello = hello.model_copy(update={"options": options})
+    return PromptView(hello, folded=len(hello.state.transcript))
 
 
 def _now(state: HelloState) -> str:
@@ -227,44 +229,6 @@ def _now(state: HelloState) -> str:
     return joined(f"Current subtask: {state.subtask.description}", failed, split)
 
 
-def _done_when(hello: HelloAnswer) -> str:
-    checks = [f"{name}: `{cmd}`" for name, cmd in hello.checks.items()]
-    heading = "Checks, run at the end by clew; all must exit with 0:"
-    return _paragraphs(hello.spec.done_when, _listed(heading, checks))
-
-
-def _plan(state: HelloState) -> str:
-    if not state.planned:
-        return ""
-    lines = ["# Plan"]
-    for task in state.goal.tasks:
-        lines.append(f"## {task.description}")
-        lines += [f"- [{_MARKS.get(one.status, ' ')}] {one.description}" for one in task.subtasks]
-    over = [one for one in state.finished if one.summary]
-    summaries = [f"{one.description}: {both_ends(one.summary, SUMMARY_CHARS)}" for one in over]
-    done = joined("Done so far:", *summaries) if summaries else ""
-    return without_middle(_paragraphs("\n".join(lines), done), PLAN_CHARS)
-
-
-def _strategies(hello: HelloAnswer) -> str:
-    listed = "\n".join(f"- {one.get('content', '')}" for one in hello.playbook)
-    return f"{FROM_EARLIER_GOALS}\n{without_middle(listed, STRATEGIES_CHARS)}" if listed else ""
-
-
-def _attempt(hello: HelloAnswer) -> str:
-    attempt = hello.attempt
-    if attempt.n < 2:
-        return ""
-    which = f"This is attempt {attempt.n} of {attempt.limit} at the current subtask"
-    ended = f"{which}; the last one ended: {ending(attempt.reason)}."
-    return joined(ended, _listed("What was tried:", attempt.tried), "Find another way.")
-
-
-def _latest(state: HelloState) -> str:
-    lines = []
-    for call in [e for e in state.transcript if isinstance(e, Call) and e.recorded][-LATEST:]:
-        args = both_ends(", ".join(f"{k}={v!r}" for k, v in call.args.items()), LATEST_CHARS)
-        said = one_line(call.message or call.output)
-        result = both_ends(f"{call.result}: {said}" if said else call.result, LATEST_CHARS)
-        lines.append(f"#{call.seq} {call.name}({args}): {result}")
-    return _listed("The last actions on record in this subtask:", lines)
+def _latest(view: PromptView) -> str:
+    heading = "The last actions on record in this subtask:"
+    return _listed(heading, folded_lines(view, LATEST_CHARS))
