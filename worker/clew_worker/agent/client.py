@@ -21,6 +21,7 @@ ANSWER_TIMEOUT_S = 8 * 86_400.0
 RETRY_AFTER_MAX_S = 30 * 86_400.0
 """The longest wait that an agent may ask for."""
 
+GAVE_UP = "the agent gave up on this attempt"
 RECORD_CHARS = 1_000
 ENDED = ("stopped", "budget")
 """The reasons of a refusal after which nothing more is accepted."""
@@ -124,10 +125,11 @@ class AgentClient:
         why = {"rationale": rationale} if rationale else {}
         return await self.ask(Judged, "act", tool=tool, args=dict(args), **why)
 
-    async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
+    async def complete_subtask(self, *, success: bool, summary: str) -> str | None:
         """End the current subtask, or this attempt at it; returns the level to which it was escalated."""
-        said = {"failure": failure, "summary": summary}
-        return (await self.ask(Noted, "complete_subtask", success=success, **said)).escalated_to
+        said = {"failure": "" if success else summary or GAVE_UP, "summary": summary}
+        answer = await self.ask(Noted, "complete_subtask", success=success, **said)
+        return answer.escalated_to
 
     async def advance(self) -> bool:
         """Begin the next pending subtask; False where none is left."""

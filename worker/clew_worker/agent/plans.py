@@ -1,4 +1,4 @@
-"""Reads plans and suggested checks in any of the shapes that models write. Pure; never raises."""
+"""Reads plans and suggested checks in any of the shapes that models write."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,8 @@ from typing import Any, TypedDict
 
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.wire import protocol
+from clew_shared.wire.hello import HelloState
+from clew_worker.agent.client import AgentClient
 
 PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
 """The largest plan that is useful."""
@@ -47,6 +49,18 @@ def read_plan(args: Mapping[str, Any], replan: str | None = None) -> Tasks:
         joined = [subtask for task in tasks for subtask in task["subtasks"]]
         tasks = [{"description": tasks[0]["description"], "subtasks": joined}]
     return tasks
+
+
+async def record_plan(daemon: AgentClient, args: Mapping[str, Any], state: HelloState) -> str:
+    """Send the daemon the plan in a call's arguments; return what is wrong with it, "" for nothing."""
+    replan = state.replan_required
+    tasks = read_plan(args, replan)
+    if fault := plan_fault(tasks):
+        return fault
+    names = [one.description for one in state.replaceable] if replan else []
+    more = {"covers": read_covers(args, names)} if replan else {}
+    await daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args), **more)
+    return ""
 
 
 def plan_fault(tasks: Tasks) -> str:

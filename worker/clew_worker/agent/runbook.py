@@ -71,9 +71,8 @@ class Runbook:
 
     async def _complete(self, failure: str, count: int) -> bool:
         """End a subtask, or this attempt at it, and the goal after the last one; False when the goal is over."""
-        summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
-        ended = self._daemon.complete_subtask(success=not failure, failure=failure, summary=summary)
-        if await ended:
+        summary = failure or f"{count} step{'s' if count > 1 else ''} of the runbook done"
+        if await self._daemon.complete_subtask(success=not failure, summary=summary):
             return False
         if failure or await self._daemon.advance():
             return True

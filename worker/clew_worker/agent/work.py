@@ -15,6 +15,7 @@ from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
 from clew_worker.agent.client import (
     ENDED,
+    GAVE_UP,
     RECORD_CHARS,
     AgentClient,
     CallRecord,
@@ -23,16 +24,8 @@ from clew_worker.agent.client import (
 )
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.memory import Memory
-from clew_worker.agent.plans import (
-    plain_text,
-    plan_fault,
-    read_checks,
-    read_covers,
-    read_plan,
-    truth,
-)
+from clew_worker.agent.plans import plain_text, record_plan, truth
 
-GAVE_UP = "the agent gave up on this attempt"
 CHECKED = "The checks pass now."
 NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."
 FINISH_AFTER_REFUSALS = 2
@@ -149,18 +142,12 @@ class Work:
             await self.try_finish(summary, asked=False)
 
     async def _plan(self, args: Mapping[str, Any]) -> None:
-        replan = self.memory.state.replan_required
-        tasks = read_plan(args, replan)
-        if fault := plan_fault(tasks):
-            self.memory.answer("plan", {}, fault)
-            return
-        names = [one.description for one in self.memory.state.replaceable] if replan else []
-        more = {"covers": read_covers(args, names)} if replan else {}
-        checks = read_checks(args)
         try:
-            await self.daemon.call("plan", tasks=tasks, replan=replan, checks=checks, **more)
+            fault = await record_plan(self.daemon, args, self.memory.state)
         except (RpcError, ValueError) as error:
-            self.memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
+            fault = f"{error}. Continue with the current subtask."
+        if fault:
+            self.memory.answer("plan", {}, fault)
             return
         self.turn.reached_daemon = True
         await self.refresh(replanned=True)
@@ -176,10 +163,8 @@ class Work:
     async def end_subtask(self, *, success: bool, summary: str) -> None:
         """End the current subtask, or this attempt at it, and advance to the next one."""
         self.turn.reached_daemon = True
-        failure = "" if success else summary or GAVE_UP
-        told = {"failure": failure, "summary": summary}
         try:
-            level = await self.daemon.complete_subtask(success=success, **told)
+            level = await self.daemon.complete_subtask(success=success, summary=summary)
             self.turn.moved = success
             if success and not level and not await self.daemon.advance():
                 await self.try_finish(summary)
@@ -187,7 +172,7 @@ class Work:
         except RpcError as error:
             self.memory.note(f"Note: {_refusal(error)}")
         if not success:
-            self.memory.note(f"This attempt is recorded as failed: {failure}")
+            self.memory.note(f"This attempt is recorded as failed: {summary or GAVE_UP}")
         await self.refresh()
 
     async def _finish(self, args: Mapping[str, Any]) -> None:

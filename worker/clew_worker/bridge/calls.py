@@ -18,11 +18,10 @@ from clew_worker.agent.client import (
     RpcError,
     call_record,
 )
-from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
+from clew_worker.agent.plans import plain_text, record_plan, truth
 from clew_worker.bridge import tools
 from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
 
-GAVE_UP = "the agent gave up on this attempt"
 PATIENCE_S = 45.0
 """Well below the time after which MCP clients give up on a call."""
 
@@ -166,9 +165,7 @@ class ToolCalls:
         if success and (news := feedback_text(self.take_news())):
             return ToolAnswer(f"{news}\nConsider this, then call clew_done again.")
         self.effects += 1
-        failure = "" if success else summary or GAVE_UP
-        told = {"failure": failure, "summary": summary}
-        level = await self._daemon.complete_subtask(success=success, **told)
+        level = await self._daemon.complete_subtask(success=success, summary=summary)
         if level or not success:
             await self.refresh()
             again = "" if level else next_subtask_text(self.state)
@@ -188,11 +185,8 @@ class ToolCalls:
 
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self.refresh()
-        replan = self.state.replan_required
-        tasks = read_plan(args, replan)
-        if fault := plan_fault(tasks):
+        if fault := await record_plan(self._daemon, args, self.state):
             return ToolAnswer(fault.replace(" plan ", " clew_plan "), refused=True)
-        await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
         self.effects += 1
         await self.refresh()
         return ToolAnswer(joined("The plan is recorded.", next_subtask_text(self.state)))

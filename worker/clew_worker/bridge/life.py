@@ -243,5 +243,5 @@ class Bridge:
             return False
         failure = f"{self._cli.name} called none of clew's tools in {IDLE_TURNS_MAX} turns"
         failure += f"; its last output: {self._last_words}" if self._last_words else ""
-        await self._daemon.complete_subtask(success=False, failure=failure, summary=failure)
+        await self._daemon.complete_subtask(success=False, summary=failure)
         return True
