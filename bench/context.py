@@ -118,8 +118,7 @@ def replay(
 
 
 def build_time_ms(hello: HelloAnswer) -> float:
-    memory = Memory()
-    memory.update(hello)
+    memory = Memory(hello)
     times = []
     for _ in range(60):
         began = time.perf_counter()

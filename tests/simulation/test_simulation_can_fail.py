@@ -149,7 +149,7 @@ def folds_more_than_there_is(monkeypatch):
         lambda self: vars(self)["count"] + (vars(self)["count"] > 0),
         lambda self, count: vars(self).update(count=count),
     )
-    monkeypatch.setattr(transcript.Transcript, "folded", one_more, raising=False)
+    monkeypatch.setattr(transcript.TranscriptFold, "folded", one_more, raising=False)
 
 
 @breaks("time_spent_is_time_that_passed")

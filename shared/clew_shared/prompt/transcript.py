@@ -23,45 +23,16 @@ _DROPPED = Said("user", "")
 """In the place of an entry that no prompt has room for, so that the others keep their positions."""
 
 
-class Transcript:
-    """The entries of a subtask, the first `folded` as lines; the last turn that made calls begins at `turn_from`."""
-
-    def __init__(self, entries: Sequence[Entry] = (), folded: int = 0) -> None:
-        self.entries = list(entries)
-        self.folded = min(folded, len(self.entries))
-        self.turn_from = len(self.entries)
-
-    def learn(self, hindsight: Sequence[Mapping[str, str]], folded: int) -> None:
-        """Attach what the model found in that turn's results: one part to the last call, several in order."""
-        calls = [n for n in range(self.turn_from, len(self.entries)) if recorded(self.entries[n])]
-        if len(hindsight) == 1:
-            calls = calls[-1:]
-        for n, part in zip(calls, hindsight, strict=False):
-            entry = self.entries[n]
-            if n >= folded and isinstance(entry, Call) and not entry.insight:
-                insight = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
-                relevance = part.get("relevance", "")
-                self.entries[n] = replace(entry, insight=insight, relevance=relevance)
-
-    def end_turn(self, begin: int) -> None:
-        """End a turn that began at an entry; where it made no call the next hindsight is about earlier results."""
-        if any(map(recorded, self.entries[begin:])):
-            self.turn_from = begin
-
-    def fold_to(self, count: int) -> None:
-        """Shorten the first entries to their lines."""
-        count = max(self.folded, min(count, len(self.entries)))
-        self.entries[self.folded : count] = map(folded_entry, self.entries[self.folded : count])
-        self.folded = count
-
-
 def next_idea(hindsight: Sequence[Mapping[str, str]]) -> str:
     """Return what the model wants to do next, as it said with its call."""
     return next((part["next"] for part in hindsight if part.get("next")), "")
 
 
 class TranscriptFold(EventFold[None]):
-    """Folds a subtask's events `after` one; `output` returns that of an event, `max_tokens` is the prompt's budget."""
+    """Folds a subtask's events `after` one; `output` returns that of an event, `max_tokens` is the prompt's budget.
+
+    The first `folded` entries are shown as lines; the last turn that made calls begins at `_turn_from`.
+    """
 
     def __init__(self, output: Callable[[int], str], max_tokens: int, after: int = 0) -> None:
         super().__init__(after)
@@ -69,25 +40,21 @@ class TranscriptFold(EventFold[None]):
         self._max_tokens = max_tokens
         self._in_flight: dict[int, Call] = {}
         self._pending: list[Entry] = []
-        self._ended = Transcript()
+        self._ended: list[Entry] = []
+        self._turn_from = self.folded = 0
         self._own_turn = False
         self.idea = ""
 
     @property
     def entries(self) -> list[Entry]:
         """All entries so far, those of the unfinished turn included."""
-        return [*self._ended.entries, *self._pending]
-
-    @property
-    def folded(self) -> int:
-        """How many of them are shown as lines."""
-        return self._ended.folded
+        return [*self._ended, *self._pending]
 
     @takes(ev.WorkerStarted)
     def _worker(self, _seq: int, _event: ev.WorkerStarted) -> None:
-        self._ended.entries += self._pending
+        self._ended += self._pending
         self._pending = []
-        self._ended.turn_from = len(self._ended.entries)
+        self._turn_from = len(self._ended)
         self._own_turn = True
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
@@ -123,17 +90,32 @@ class TranscriptFold(EventFold[None]):
     def _reflected(self, _seq: int, event: ev.Reflected) -> None:
         """End a turn: the agent reports the entries of its prompt, with recorded actions by their numbers."""
         folded = event.prompt.folded if event.prompt else 0
+        self._learn(event.hindsight, folded)
         ended, pending = self._ended, self._pending
-        ended.learn(event.hindsight, folded)
         if self._own_turn or event.turn or pending:
-            self.idea = next_idea(event.hindsight)
-        begin, calls = len(ended.entries), {e.seq: e for e in pending if isinstance(e, Call)}
+            self.idea = next((part["next"] for part in event.hindsight if part.get("next")), "")
+        begin, calls = len(ended), {e.seq: e for e in pending if isinstance(e, Call)}
         reported = [entry for item in event.turn if (entry := _reported(item, calls))]
-        ended.entries += (*calls.values(), *reported) if event.turn else pending
+        ended += (*calls.values(), *reported) if event.turn else pending
         self._pending = []
-        ended.end_turn(begin)
+        if any(map(recorded, ended[begin:])):  # else the next hindsight is about earlier results
+            self._turn_from = begin
         self._own_turn = True  # the first may still be of the subtask before
-        ended.fold_to(folded)
+        count = max(self.folded, min(folded, len(ended)))
+        ended[self.folded : count] = map(folded_entry, ended[self.folded : count])
+        self.folded = count
+
+    def _learn(self, hindsight: Sequence[Mapping[str, str]], folded: int) -> None:
+        """Attach what the model found in the last turn's results: one part to the last call, several in order."""
+        calls = [n for n in range(self._turn_from, len(self._ended)) if recorded(self._ended[n])]
+        if len(hindsight) == 1:
+            calls = calls[-1:]
+        for n, part in zip(calls, hindsight, strict=False):
+            entry = self._ended[n]
+            if n >= folded and isinstance(entry, Call) and not entry.insight:
+                insight = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
+                relevance = part.get("relevance", "")
+                self._ended[n] = replace(entry, insight=insight, relevance=relevance)
 
 
 def _reported(item: Mapping[str, object], calls: dict[int, Call]) -> Entry | None:

@@ -40,44 +40,36 @@ class LlmAgent:
 
     def __init__(self, daemon: AgentClient) -> None:
         self._daemon = daemon
-        self._memory = Memory()
-        self._work = Work(daemon, self._memory, NAME)
         self._idle = self._replanning = 0
         self._withheld = ""
         """The tool that is not offered in the next question."""
-        self._outdated = asyncio.Event()
-        daemon.on("feedback", lambda _: self._outdated.set())
-        daemon.on("thresholds", lambda _: self._outdated.set())
         daemon.on("intervention", lambda p: self._memory.warn(str(p.get("message") or "")))
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the endpoint cannot be used."""
-        await self._work.refresh()
-        hello = self._memory.hello
+        hello = await self._daemon.greet(NAME)
+        self._memory = Memory(hello)
+        self._work = Work(self._daemon, self._memory)
         hide([hello.credential] if hello.credential else [])
         self._auto = hello.options.agent.mode == "auto"
         self._llm = LlmClient(hello.options.agent, hello.credential, slot=self._slot)
         try:
             while True:
                 await self._turn()
+                self._memory.hello = await self._daemon.greet(NAME)
         except AgentFinished:
             return
         finally:
             await self._llm.close()
 
     async def _turn(self) -> None:
-        if self._outdated.is_set():
-            self._outdated.clear()
-            await self._work.refresh()
         self._replanning = self._replanning + 1 if self._memory.state.replan_required else 0
         if self._replanning > REPLAN_TURNS_MAX:
             raise AgentFinished  # cannot replan: the goal goes to a person
         completion, answer = await self._ask()
         if completion.finish_reason == "length" and not answer.calls:
             answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
-        self._memory.begin_turn(answer.hindsight)
-        turn, acted = Turn(), self._memory.actions
-        self._work.turn = turn
+        self._work.turn = turn = Turn()
         try:
             await self._do(answer)
         except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
@@ -93,8 +85,6 @@ class LlmAgent:
             cut_off = completion.finish_reason == "length"
             self._memory.note(CUT_OFF if cut_off else NO_CALL if said else EMPTY_ANSWER)
         await self._reflect(completion.usage, answer.hindsight)
-        if turn.moved or (self._memory.actions and not acted):
-            self._outdated.set()  # this turn belongs to what ended, or the checks ran before it
         await self._bound_idling()
 
     async def _do(self, answer: ModelAnswer) -> None:
@@ -107,9 +97,9 @@ class LlmAgent:
         for call in answer.calls:
             if not await self._work.carry_out(call, answer.text):
                 break
-        last = self._memory.last_call
+        last = self._memory.acted[-1:]
         changed = self._memory.changes > changes
-        if changed and last and (last.result == "success" or last.changed):
+        if changed and last and (last[0].result == "success" or last[0].changed):
             await self._work.check_after_change()
 
     def _show(self, noted: Noted) -> None:
@@ -130,8 +120,6 @@ class LlmAgent:
             record["progress_assessment"] = assessed[-1]
         noted = await self._daemon.reflect(usage.model_dump(), record)
         self._show(noted)
-        self._memory.left = noted.turns_left
-        self._memory.iteration += 1
 
     async def _bound_idling(self) -> None:
         """Count a series of turns without effect as a failed attempt, so that a model without calls ends."""

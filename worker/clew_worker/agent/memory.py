@@ -1,17 +1,17 @@
-"""The memory of an llm agent: the last answer to `hello`, and the transcript since then.
+"""The memory of an llm agent: the last answer to `hello`, and what the present turn adds to it.
 
-The daemon has the authoritative state, and a new epoch begins with its answer to `hello`. What each turn added, how
-far the transcript is folded and how tokens are counted is reported with the turn, so that the next epoch's prompt
-continues where this one stopped.
+The daemon keeps state and transcript, and each turn begins with its answer to `hello`. What a turn adds, how far the
+transcript is folded and how tokens are counted is reported with the turn, so that any next prompt, of the same epoch or
+of another, continues where this one stopped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import output_chars, plain_args
-from clew_shared.prompt.transcript import Transcript, next_idea, turn_of, warning
+from clew_shared.prompt.transcript import turn_of, warning
 from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
@@ -68,58 +68,25 @@ class CallForm:
 
 
 class Memory:
-    """The agent's own copy of the goal; `changes` counts actions that changed something, or may have."""
+    """The agent's copy of the goal; `changes` counts actions that changed something, or may have."""
 
-    def __init__(self) -> None:
-        self.hello = HelloAnswer()
-        self.transcript = Transcript()
-        self.form = CallForm()
-        self.iteration = 0
-        self.left = self.hello.state.turns_left
-        self.actions = self.refusals = self.changes = 0
-        self.idea = ""
-        self._shown = Prompt()
-        self._reported = self._cut_to = self._notes = 0
-        self._subtask: tuple[int, int, str] | None = None
-
-    def update(self, hello: HelloAnswer, *, replanned: bool = False) -> None:
-        """Take over an answer to `hello`; another subtask, or another plan, begins another transcript."""
-        first, self.hello, state = self._subtask is None, hello, hello.state
-        cut = self.output_limit()
-        self.iteration, self.left = state.iteration, state.turns_left
-        self.actions = state.actions_total
-        key = (state.current_task_idx, state.current_subtask_idx, state.subtask.description)
-        if key != self._subtask or replanned:
-            self._subtask = key
-            self.transcript, self.idea = Transcript(state.transcript, state.folded), state.idea
-            self._reported = len(state.transcript)
-            self.refusals = sum(c.result == "blocked" for c in self.calls)
-            self._notes = max([0, *(-e.seq for e in state.transcript if isinstance(e, Call))])
-            self._cut_to = cut
-        elif self._cut_to != cut and len(state.transcript) == len(self.transcript.entries):
-            # outputs as cut for the config's new budget, unless the turn has entries not yet reported
-            self.transcript.entries, self._cut_to = list(state.transcript), cut
-        if first:
-            mode, last = recorded_mode(hello), state.prompt or Prompt()
-            rung = min(last.rung, RUNGS - 1)
-            self.form = CallForm(mode, rung, last.tightness, last.served, last.chars_per_token)
+    def __init__(self, hello: HelloAnswer) -> None:
+        self.hello = hello
+        self.turn: list[Entry] = []
+        self.changes = 0
+        self._shown = last = hello.state.prompt or Prompt()
+        mode, rung = recorded_mode(hello), min(last.rung, RUNGS - 1)
+        self.form = CallForm(mode, rung, last.tightness, last.served, last.chars_per_token)
 
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
-        now = {
-            "transcript": tuple(self.transcript.entries),
-            "iteration": self.iteration,
-            "turns_left": self.left,
-            "actions_total": self.actions,
-            "idea": self.idea,
-        }
-        hello = self.hello.model_copy(update={"state": self.state.model_copy(update=now)})
-        form, folded = self.form, self.transcript.folded
-        view = PromptView(hello, form.mode, form.chars_per_token, form.tightness, folded)
+        form = self.form
+        view = PromptView(
+            self.hello, form.mode, form.chars_per_token, form.tightness, self.state.folded
+        )
         layout = lay_out(view)
-        self.transcript.fold_to(layout.view.folded)
-        window = layout.view.window.name.lower()
-        self._shown = Prompt(sha=layout.sha, chars=layout.chars, window=window)
+        window, folded = layout.view.window.name.lower(), layout.view.folded
+        self._shown = Prompt(sha=layout.sha, chars=layout.chars, window=window, folded=folded)
         return layout
 
     @property
@@ -129,56 +96,46 @@ class Memory:
 
     @property
     def calls(self) -> list[Call]:
-        """The recorded calls of the current subtask, oldest first."""
-        return [e for e in self.transcript.entries if isinstance(e, Call) and e.recorded]
+        """The calls of the current conversation, oldest first."""
+        entries = (*self.state.transcript, *self.turn)
+        return list({e.seq: e for e in entries if isinstance(e, Call)}.values())
 
     @property
-    def last_call(self) -> Call | None:
-        """The last recorded call that was not refused."""
-        return next((c for c in reversed(self.calls) if c.result != "blocked"), None)
+    def acted(self) -> list[Call]:
+        """The recorded calls among them that were not refused."""
+        return [call for call in self.calls if call.recorded and call.result != "blocked"]
+
+    @property
+    def refusals(self) -> int:
+        """How many of them were refused."""
+        return sum(call.result == "blocked" for call in self.calls)
 
     @property
     def fails_again(self) -> bool:
-        """Whether the last call repeats the one before it, and neither was a success."""
-        last = self.calls[-2:]
+        """Whether the last recorded call repeats the one before it, and neither was a success."""
+        last = [call for call in self.calls if call.recorded][-2:]
         same = len(last) == 2 and (last[0].name, last[0].args) == (last[1].name, last[1].args)
         return same and all(call.result != "success" for call in last)
 
-    def begin_turn(self, hindsight: Sequence[Mapping[str, str]]) -> None:
-        """Begin a turn with what the model found in the results of the last one."""
-        self.transcript.learn(hindsight, self.transcript.folded)
-        self.idea = next_idea(hindsight)
-
     def report(self) -> Mapping[str, object]:
-        """Return for `reflect` the entries since the last report, and the last prompt as the next epoch needs it."""
-        entries, begin = self.transcript.entries, self._reported
-        self.transcript.end_turn(begin)
-        self._reported = len(entries)
-        update = {"folded": self.transcript.folded, **asdict(self.form)}
-        prompt = self._shown.model_copy(update=update).model_dump(exclude_unset=True)
-        return {"turn": turn_of(entries[begin:]), "prompt": prompt}
-
-    def add(self, entry: Entry) -> None:
-        """Add an entry to the transcript."""
-        self.transcript.entries.append(entry)
+        """Return for `reflect` what the turn has added, and the last prompt as the next one needs it; end the turn."""
+        prompt = self._shown.model_copy(update=asdict(self.form)).model_dump(exclude_unset=True)
+        told, self.turn = turn_of(self.turn), []
+        return {"turn": told, "prompt": prompt}
 
     def note(self, text: str, role: Literal["user", "assistant"] = "user") -> None:
         """Add a note to the model to the transcript, or its own text."""
-        self.add(Said(role, self._plain(text)))
+        self.turn.append(Said(role, self._plain(text)))
 
     def warn(self, message: str) -> None:
         """Add an intervention to the transcript; it stays visible when folded."""
-        self.add(warning(message))
+        self.turn.append(warning(message))
 
     def answer(self, name: str, args: Mapping[str, Any], text: str) -> None:
         """Add the answer to a call that no executor carried out: it has no number in the ledger."""
-        self._notes += 1
-        self.add(Call(-self._notes, name, plain_args(args), "error", self._plain(text)))
-
-    def output_limit(self, tool: str = "") -> int:
-        """Return how much of one output goes into the transcript."""
-        return output_chars(self.hello.options.context.max_tokens, tool=tool)
+        number = min([0, *(call.seq for call in self.calls)]) - 1
+        self.turn.append(Call(number, name, plain_args(args), "error", self._plain(text)))
 
     def _plain(self, text: str) -> str:
         """Return a text shortened and without keys, as the ledger has it."""
-        return without_middle(redact(text), self.output_limit())
+        return without_middle(redact(text), output_chars(self.hello.options.context.max_tokens))

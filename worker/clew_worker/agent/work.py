@@ -4,13 +4,12 @@ A subtask is completed when the model says so, a goal when its checks agree.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from clew_shared.guidance.notes import CheckNotes
 from clew_shared.prompt.messages import plain_args
 from clew_shared.prompt.view import is_small
-from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
 from clew_worker.agent.client import (
@@ -40,13 +39,12 @@ class AgentFinished(Exception):
 class Turn:
     """The events of one turn.
 
-    `records` are entries of its iteration record, `refused` the tool that was refused, `moved` whether a subtask ended.
+    `records` are entries of its iteration record, `refused` is the tool that was refused.
     """
 
     records: list[CallRecord] = field(default_factory=list)
     refused: str = ""
     reached_daemon: bool = False
-    moved: bool = False
 
 
 class Work:
@@ -56,20 +54,15 @@ class Work:
     refused.
     """
 
-    def __init__(self, daemon: AgentClient, memory: Memory, name: str) -> None:
+    def __init__(self, daemon: AgentClient, memory: Memory) -> None:
         self.daemon = daemon
         self.memory = memory
         self.turn = Turn()
         self.in_vain = 0
-        self._name = name
         self._asked_to_begin = self._slow = False
         self._checked_at = -1
         self._notes = CheckNotes()
         self._tests_changed = ""
-
-    async def refresh(self, *, replanned: bool = False) -> None:
-        """Ask the daemon for the state as it is now."""
-        self.memory.update(await self.daemon.greet(self._name), replanned=replanned)
 
     @property
     def can_finish(self) -> bool:
@@ -105,23 +98,16 @@ class Work:
         if judged.verdict == "blocked":
             await self._refused(call, judged)
             return False
-        if judged.escalated_to:
-            await self.refresh()
-            return False
-        return True
+        return not judged.escalated_to
 
     def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
         memory, turn, outcome = self.memory, self.turn, judged.outcome
         said = judged.message or judged.reason
-        entry = Call(judged.seq, call.name, plain_args(call.args), "blocked", message=said)
-        if outcome:
-            output = without_middle(outcome.output, memory.output_limit(call.name))
-            entry = replace(entry, result=outcome.result, output=output, message="", at=judged.at)
-            entry = replace(entry, changed=outcome.changed, exit_code=outcome.exit_code)
-            memory.actions += 1
-            # after a wait the world outside may have changed
-            memory.changes += call.name == "wait" or outcome.changed is not False
-        memory.add(entry)
+        result, changed = (outcome.result, outcome.changed) if outcome else ("blocked", False)
+        args = plain_args(call.args)
+        memory.turn.append(Call(judged.seq, call.name, args, result, changed=changed))
+        # after a wait the world outside may have changed
+        memory.changes += bool(outcome) and (call.name == "wait" or changed is not False)
         turn.reached_daemon = True
         record = call_record(call.name, call.args, outcome, message=said, rationale=rationale)
         turn.records.append(record)
@@ -132,12 +118,10 @@ class Work:
         if judged.reason in ENDED:
             raise AgentFinished
         self.turn.refused = call.name
-        self.memory.refusals += 1
-        await self.refresh()
         succeeded = any(c.result == "success" for c in self.memory.calls)
         many = self.memory.refusals >= FINISH_AFTER_REFUSALS
-        checks, replan = self.memory.hello.checks, self.memory.state.replan_required
-        if many and succeeded and checks and not replan:
+        replan = judged.escalated_to or judged.reason == "replan_required"
+        if many and succeeded and self.memory.hello.checks and not replan:
             summary = "the last action was refused as a repetition"
             await self.try_finish(summary, asked=False)
 
@@ -150,7 +134,7 @@ class Work:
             self.memory.answer("plan", {}, fault)
             return
         self.turn.reached_daemon = True
-        await self.refresh(replanned=True)
+        self.memory.turn.clear()  # it is of the conversation before
 
     async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
         success = truth(args.get("success", True))
@@ -165,15 +149,15 @@ class Work:
         self.turn.reached_daemon = True
         try:
             level = await self.daemon.complete_subtask(success=success, summary=summary)
-            self.turn.moved = success
-            if success and not level and not await self.daemon.advance():
-                await self.try_finish(summary)
-                return
+            if success and not level:
+                if await self.daemon.advance():
+                    self.memory.turn.clear()
+                else:
+                    await self.try_finish(summary)
         except RpcError as error:
             self.memory.note(f"Note: {_refusal(error)}")
         if not success:
             self.memory.note(f"This attempt is recorded as failed: {summary or GAVE_UP}")
-        await self.refresh()
 
     async def _finish(self, args: Mapping[str, Any]) -> None:
         summary = plain_text(args.get("summary"))
@@ -210,7 +194,6 @@ class Work:
             return
         if answer.accepted:
             raise AgentFinished
-        await self.refresh()
         if answer.failing_checks or not answer.message:
             self._checked_at, self.in_vain = self.memory.changes, self.in_vain if again else 0
         told = answer.message
@@ -244,12 +227,11 @@ class Work:
             # the model has not asked to finish yet: its first two requests still reach the daemon
             self._checked_at, self.in_vain = self.memory.changes, -1
             self.memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
-        await self.refresh()
 
     def _must_begin(self, claim: str, args: Mapping[str, Any]) -> bool:
         """Answer the first claim of success, in a goal without checks, for which nothing was done."""
         memory = self.memory
-        done = memory.last_call or memory.hello.checks or not memory.state.subtask.open
+        done = memory.acted or memory.hello.checks or not memory.state.subtask.open
         if done or self._asked_to_begin:
             return False
         self._asked_to_begin = True
