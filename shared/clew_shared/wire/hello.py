@@ -5,7 +5,7 @@ that are missing, so that daemon and agent may differ in version.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
@@ -71,7 +71,8 @@ _KINDS = {"changed": bool, "exit_code": int, "at": int | float}
 
 def entry_json(entry: Entry) -> dict[str, Any]:
     """Return an entry as it is sent: without its empty fields."""
-    return {key: value for key, value in asdict(entry).items() if value not in ("", None)}
+    values = {one.name: getattr(entry, one.name) for one in fields(entry)}
+    return {key: value for key, value in values.items() if value not in ("", None)}
 
 
 def entry_from(raw: Any) -> Entry:
