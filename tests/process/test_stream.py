@@ -6,8 +6,12 @@ import threading
 
 from harness import DEADLINE_S
 
-from clew_daemon.reading.client import connected
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.follow import (
+    EventSource,
+    StreamBatch,
+    StreamBegin,
+    StreamGone,
+)
 from clew_daemon.reading.instance import Instance
 from clew_shared.ledger import Reader
 
@@ -18,57 +22,37 @@ STEPS = "---\non_interrupt: retry\n---\n# Count\n## Do\n" + "".join(
 SHORT = "# Short\n## Do\n- [ ] One\n  ```sh\n  echo one\n  ```\n"
 
 
-def follow_line(after):
-    params = {"after": after} if after else {}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "follow", "params": params}
-    return json.dumps(request).encode() + b"\n"
-
-
 class Follower:
-    """Reads the stream of a home in a thread, across the ends of its daemons, with the cursor of the last line."""
+    """Reads the events of a home in a thread, as a live view would, across the ends of its daemons."""
 
     def __init__(self, clew, after=None):
-        self.instance, self.after = Instance(clew.home, clew.environment()), after
-        self.begins, self.events = [], []
+        instance = Instance(clew.home, clew.environment())
+        self.source = EventSource(lambda: instance.socket, instance.ledger, after)
+        self.events, self.news = [], []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self):
-        while not self._ended.wait(0.05):
-            with contextlib.suppress(CliError, OSError), connected(self.instance.socket) as channel:
-                channel.settimeout(0.05)
-                channel.sendall(follow_line(self.after))
-                self._read(channel)
-
-    def _read(self, channel):
-        rest = b""
         while not self._ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                part = channel.recv(1 << 16)
-                if not part:
-                    return
-                *lines, rest = (rest + part).split(b"\n")
-                for message in map(json.loads, lines):
-                    found = message.get("result") or message["params"]
-                    self.after = found["after"]
-                    self.begins += [found] if "result" in message else []
-                    self.events += found.get("events", ())
+            for news in self.source.poll(0.05):
+                self.news.append(news)
+                if isinstance(news, StreamBatch):
+                    self.events += news.events
 
     def seqs(self):
-        return [event["seq"] for event in self.events]
-
-    def kinds(self):
-        return [event["event"]["kind"] for event in self.events]
+        return [event.seq for event in self.events]
 
     def catch_up(self, clew):
-        """Wait for the last event that is on record now."""
+        """Stop the daemon, and wait for its last event."""
+        clew.stop()
         last = ledger(clew)[-1].seq
-        clew.until(lambda: self.events and self.events[-1]["seq"] >= last, "the last event")
+        clew.until(lambda: self.events and self.events[-1].seq == last, "the last event")
 
     def close(self):
         self._ended.set()
         self._thread.join(DEADLINE_S)
+        self.source.close()
 
 
 @contextlib.contextmanager
@@ -89,35 +73,39 @@ def ledger(clew):
 def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(clew):
     clew.start()
     with following(clew) as one:
-        clew.until(lambda: one.begins, "the beginning")
-        began = int(one.begins[0]["after"].split("-")[0])
+        clew.until(lambda: one.news, "the beginning")
+        began = int(one.news[0].after.split("-")[0])
         goal = clew.submit(STEPS)
         for n in range(5):
             clew.until(lambda n=n: len(one.events) > 8 * (n + 1), "more events")
+            clew.until(lambda: one.source.is_streaming, "the stream")
             clew.kill()
             clew.start()
         clew.wait("goal.completed", goal=goal)
         one.catch_up(clew)
-        rows = [row for row in ledger(clew) if row.seq > began][: len(one.events)]
+        rows = [row for row in ledger(clew) if row.seq > began]
         assert one.seqs() == [row.seq for row in rows]
-        assert [event["event"] for event in one.events] == [json.loads(row.body) for row in rows]
-        assert len(one.begins) == 6
-        assert not any(begin["reset"] for begin in one.begins)
+        assert [json.loads(event.body) for event in one.events] == [
+            json.loads(row.body) for row in rows
+        ]
+        gone = [news for news in one.news if isinstance(news, StreamGone)]
+        assert len(gone) in (5, 6)  # the last one when the daemon stopped
+        assert not any(news.reset for news in one.news if isinstance(news, StreamBegin))
 
 
 def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_state(clew):
     first = clew.start().completed(SHORT)
     clew.cli("backup", str(clew.folder / "copy.db"))
     with following(clew) as one:
-        clew.until(lambda: one.begins, "the beginning")
+        clew.until(lambda: one.news, "the beginning")
         clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
-        clew.until(lambda: "goal_ended" in one.kinds(), "the end")
+        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
     clew.stop()
     clew.cli("restore", "--yes", str(clew.folder / "copy.db"))
     clew.start()
-    with following(clew, one.after) as two:
-        clew.until(lambda: two.begins, "the beginning")
-        assert two.begins[0]["reset"]
-        assert [goal["id"] for goal in two.begins[0]["goals"]] == [first]
+    with following(clew, one.source.after) as two:
+        clew.until(lambda: two.news, "the beginning")
+        assert two.news[0].reset
+        assert [goal["id"] for goal in two.news[0].goals] == [first]
         clew.wait("goal.completed", goal=clew.submit(SHORT, "three.md"))
-        clew.until(lambda: "goal_ended" in two.kinds(), "the end")
+        clew.until(lambda: "goal_ended" in [event.kind for event in two.events], "the end")

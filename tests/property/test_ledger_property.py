@@ -2,13 +2,12 @@
 
 import asyncio
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew_shared.ledger import Cursor, Ledger, NewEvent, Reader, verify
+from clew_shared.ledger import Ledger, NewEvent, Reader, verify
 
 GOALS = st.sampled_from(["", "a", "goal-7f3a", "größe"])
 ENTRY = st.builds(
@@ -60,9 +59,3 @@ def test_any_interleaving_reads_back_in_order_and_verifies(steps):
 
     assert report.fault is None
     assert report.events == len(kept)
-
-
-@given(st.text())
-def test_any_text_is_a_cursor_or_refused(text):
-    with suppress(ValueError):
-        assert str(Cursor.parse(text)) == text

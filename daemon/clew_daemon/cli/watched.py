@@ -1,6 +1,7 @@
 """The watched goals: what happens to them as it becomes durable, where they stand, and whether a daemon runs.
 
-A daemon that has ended is waited for, with a note.
+The past is read from the ledger; what comes after it arrives on the daemon's stream, or from the ledger while no daemon
+runs. A daemon that has ended is waited for, with a note.
 """
 
 import time
@@ -8,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import Follower
+from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
 from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
+from clew_shared.ledger import Cursor, LedgerError, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
@@ -30,7 +31,7 @@ ASK_SHARE = 0.01
 MANAGED_S, ALONE_S = 30.0, 10.0
 """How long an ended daemon is waited for: one that a service manager starts again, and any other."""
 
-LOOKS_MAX = 20
+POLLS_MAX = 20
 """How much of what has arrived is shown before the view is drawn again."""
 
 RECENT_ACTIONS = 5
@@ -45,7 +46,7 @@ class Watched:
 
     def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
         self._instance, self._goals, self._attach = instance, list(goals), attach
-        self._follower: Follower | None = None
+        self._source: EventSource | None = None
         self._read_at = time.monotonic()
         self._ask_at = self._look_at = 0.0
         self._told: dict[str, GoalView] = {}  # the last answer to `status`, by the ids of the goals
@@ -54,6 +55,11 @@ class Watched:
         self._was_there = self._is_managed = False
         self.states: dict[str, State] = {}
         self.note = ""
+
+    def close(self) -> None:
+        """Close the stream."""
+        if self._source is not None:
+            self._source.close()
 
     @property
     def named(self) -> list[State]:
@@ -94,7 +100,7 @@ class Watched:
         """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""
         entries: list[Entry] = []
         try:
-            entries = self._arrived(self._follower) if self._follower else self._begun()
+            entries = self._begun() if self._source is None else self._arrived(self._source)
             self._read_at = time.monotonic()
         except LedgerError as error:
             if time.monotonic() - self._read_at > UNREADABLE_S:
@@ -103,24 +109,27 @@ class Watched:
 
     def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
-        with opened(self._instance.ledger) as reader:
+        instance = self._instance
+        with opened(instance.ledger) as reader:
             if reader is None:
                 return []
-            after, entries = Cursor.at_end(reader), self._past(reader)
-        self._follower = Follower(self._instance.ledger, after)
+            after, entries = str(Cursor.at_end(reader)), self._past(reader)
+        self._source = EventSource(lambda: instance.socket, instance.ledger, after)
         return entries
 
-    def _arrived(self, follower: Follower) -> list[Entry]:
+    def _arrived(self, source: EventSource) -> list[Entry]:
         entries: list[Entry] = []
-        for _ in range(LOOKS_MAX):
-            news = follower.look()
-            entries += filter(None, map(self._advance, news.events))
-            if news.reset:
-                replaced = "the ledger was replaced; this is what it says now"
-                with opened(self._instance.ledger) as reader:
-                    past = self._past(reader) if reader else []
-                entries += [_note("ledger.reset", replaced), *past]
-            if not news.events:
+        for _ in range(POLLS_MAX):
+            news = source.poll(0.0)
+            for one in news:
+                if isinstance(one, StreamBatch):
+                    entries += filter(None, map(self._advance, one.events))
+                elif isinstance(one, StreamBegin) and one.reset:
+                    replaced = "the ledger was replaced; this is what it says now"
+                    with opened(self._instance.ledger) as reader:
+                        past = self._past(reader) if reader else []
+                    entries += [_note("ledger.reset", replaced), *past]
+            if not news:
                 break
         return entries
 
@@ -154,7 +163,7 @@ class Watched:
             found.append(stands({**view, "question": state.question}, at))
         return found
 
-    def _advance(self, found: EventRow) -> Entry | None:
+    def _advance(self, found: StreamEvent) -> Entry | None:
         """Fold an event of a watched goal into its state, and return its entry."""
         goal = found.goal
         if not goal or (self._goals and goal not in self._goals):

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -75,7 +75,7 @@ def watch(
     was_at_rest: bool | None = None
     try:
         foot = FOOT if stays else ""
-        with watch_view(several=len(goals) != 1, foot=foot) as view:
+        with closing(watched), watch_view(several=len(goals) != 1, foot=foot) as view:
             report_until = 0.0
             while True:
                 view.tell(watched.read())
