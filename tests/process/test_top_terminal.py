@@ -10,7 +10,7 @@ from tmux import Terminal
 from clew_daemon.reading.instance import Instance
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.goal_views import FilesScreen
-from clew_daemon.top.tables import TextPage
+from clew_daemon.top.screens import TextPage
 
 GOAL = """\
 ---

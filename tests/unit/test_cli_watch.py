@@ -58,9 +58,9 @@ def window(monkeypatch, columns, rows):
 
 def fitted(view, agents, note=""):
     goals = [status_view(one.state, time.time()) for one in agents]
-    found = view.fitted(goals, note, time.time())
+    found = view.standing(goals, note, time.time())
     text = "\n".join("".join(text for text, _ in each) for each in found)
-    assert view.height(found) <= 20
+    assert len(view._console.render_lines(view._group(found))) <= 20
     assert text.endswith("FOOT")
     assert note in text
     return text

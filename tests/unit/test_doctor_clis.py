@@ -6,7 +6,7 @@ import os
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.doctor import agents
+from clew_daemon.cli.commands import doctor
 from clew_shared.config.tables import SandboxSettings
 from clew_shared.wire.nursery import SandboxReport
 
@@ -26,7 +26,7 @@ def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch
     for name in [name for name in os.environ if name.startswith("CLEW_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(agents, "probe_sandbox", report)
+    monkeypatch.setattr(doctor, "probe_sandbox", report)
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\necho codex-cli 0.1\n")
     program.chmod(0o755)
@@ -55,4 +55,4 @@ def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch
     ],
 )
 def test_whether_the_sandbox_holds_follows_from_the_mode_and_the_kernel(table, probed, level):
-    assert agents.confined("agent", SandboxSettings(**table), probed).level == level
+    assert doctor.confined("agent", SandboxSettings(**table), probed).level == level

@@ -18,7 +18,7 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.dialogs import ConfirmDialog
 from clew_daemon.top.goals_screen import ActionScreen, GoalScreen, GoalsScreen
-from clew_daemon.top.tables import RowTable
+from clew_daemon.top.screens import RowTable
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -96,7 +96,7 @@ class Top:
         await self.pilot.press(*keys)
 
     def keys(self):
-        return [key for key, _ in self.app.screen.query_one(RowTable)._shown]
+        return list(self.app.screen.query_one(RowTable)._shown)
 
     def text(self, selector=".page"):
         return self.app.screen.query_one(selector, Static).render().plain

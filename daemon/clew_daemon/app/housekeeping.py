@@ -54,27 +54,24 @@ class LedgerWatch:
 
     def _on_state(self, state: LedgerState) -> None:
         """Handle a new state, on the event loop."""
-        trouble = ""
-        match state:
-            case LedgerState.FULL:
-                trouble = "the disk is full: nothing is accepted or judged until there is space"
-                log.critical("ledger.full", path=str(self._path))
-            case LedgerState.SLOW:
-                now = time.monotonic()
-                if now >= self._slow_logged_at + SLOW_EVERY_S:
-                    self._slow_logged_at = now
-                    log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
-                return
-            case LedgerState.FAILED:
-                failure = self.ledger.failure
-                lost = isinstance(failure, LedgerLostError)
-                log.critical("ledger.lost" if lost else "ledger.failed", reason=str(failure))
-                trouble = "the ledger cannot be written: the daemon stops"
-                if isinstance(failure, LedgerLostError):
-                    trouble = f"{failure.what}: {failure.hint}"
-                self._stop()
-            case _ if self._troubled:
-                log.info("ledger.recovered")
+        trouble, failure = "", self.ledger.failure
+        if state is LedgerState.SLOW:
+            now = time.monotonic()
+            if now >= self._slow_logged_at + SLOW_EVERY_S:
+                self._slow_logged_at = now
+                log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
+            return
+        if state is LedgerState.FULL:
+            trouble = "the disk is full: nothing is accepted or judged until there is space"
+            log.critical("ledger.full", path=str(self._path))
+        elif state is LedgerState.FAILED:
+            trouble = "the ledger cannot be written: the daemon stops"
+            if lost := isinstance(failure, LedgerLostError):
+                trouble = f"{failure.what}: {failure.hint}"
+            log.critical("ledger.lost" if lost else "ledger.failed", reason=str(failure))
+            self._stop()
+        elif self._troubled:
+            log.info("ledger.recovered")
         self._troubled = bool(trouble)
         self._status.show_trouble(trouble)
 

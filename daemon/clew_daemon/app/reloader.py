@@ -78,23 +78,20 @@ class ConfigWatch:
     def __init__(self, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
         self._env = env
-        self._seen: tuple[int, ...] | None = None
+        self._text: str | None = None
         self._error: str | None = None
 
     def error(self) -> str | None:
         """Return why the file would be rejected, all errors of it; None if it would not be."""
-        found = None
-        with contextlib.suppress(OSError):  # there is nothing to parse
-            stat = self._path.stat()
-            found = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        if found is None or found != self._seen:
-            self._seen, self._error = found, None
-            try:
-                text = configfile.read(self._path)
-                if text is not None:
-                    load(text, self._env, str(self._path))
-            except (ConfigFileError, SettingsError) as error:
-                self._error = str(error)[:ERROR_CHARS]
+        try:
+            text = configfile.read(self._path)
+            if text != self._text:
+                self._text, self._error = text, None
+                load(text, self._env, str(self._path))
+        except ConfigFileError as error:
+            return str(error)[:ERROR_CHARS]
+        except SettingsError as error:
+            self._error = str(error)[:ERROR_CHARS]
         return self._error
 
 

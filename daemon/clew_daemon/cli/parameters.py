@@ -1,25 +1,67 @@
-"""Arguments and options that several commands share, and the completion of goals."""
+"""How commands are made, the arguments and options that several share, and the completion of goals."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.decorators import FC
 
+from clew_daemon.reading import output
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean
 
+Text = Iterable[Line | str]
+Shown = tuple[object, Text] | tuple[object, Text, bool]
+"""What a command shows: its value, its lines, and whether its work has failed."""
+
 if TYPE_CHECKING:
     from clew_daemon.reading.diff import Position
+
+
+Parameter = Callable[[Any], Any]
+"""An argument or an option, as click's decorators make them."""
+
+
+def command(
+    *given: Parameter, name: str | None = None, of: click.Group | None = None, **attrs: Any
+) -> Callable[[Callable[..., object]], click.Command]:
+    """Make a command, `of` a group, from a function of the instance and these arguments and options, in their order."""
+
+    def made(function: Callable[..., object]) -> click.Command:
+        called: Any = click.pass_obj(function)
+        for parameter in reversed(given):
+            called = parameter(called)
+        done = click.command(name, click.Command, **attrs)(called)
+        if of is not None:
+            of.add_command(done)
+        return done
+
+    return made
+
+
+def reading(
+    *given: Parameter, name: str | None = None, of: click.Group | None = None
+) -> Callable[[Callable[..., Shown]], click.Command]:
+    """Make a command that prints what its function returns: as lines, or with `--json` its value."""
+
+    def made(function: Callable[..., Shown]) -> click.Command:
+        @wraps(function)
+        def shown(instance: Instance, as_json: bool, **values: object) -> None:
+            value, lines, *failed = function(instance, **values)
+            output.show(value, lines, as_json=as_json, failed=any(failed))
+
+        return command(*given, as_json, name=name, of=of)(shown)
+
+    return made
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -41,7 +83,7 @@ def _known(context: click.Context, _: click.Parameter, given: Any) -> Any:
     return None if given is None else goal_id(context.obj, given)
 
 
-def _goals(metavar: str, more: str = "", *, known: bool = True) -> Callable[[FC], FC]:
+def _goals(metavar: str, more: str = "", *, known: bool = True) -> Parameter:
     """Return the argument `goal`, or `goals` for several; `known`: as ids on record, else as they were given."""
     several = metavar.endswith("...")
     which = "Names or ids of goals, or their beginnings" if several else _ONE
@@ -56,13 +98,25 @@ def _goals(metavar: str, more: str = "", *, known: bool = True) -> Callable[[FC]
     )
 
 
+def flag(*given: str) -> Parameter:
+    """Return an option without a value, of its names and its help."""
+    *names, text = given
+    return click.option(*names, is_flag=True, help=text)
+
+
+def option(*given: str, **attrs: Any) -> Parameter:
+    """Return an option with a value, of its names, what stands for the value in the help, and the help itself."""
+    *names, metavar, text = given
+    return click.option(*names, metavar=metavar, help=text, **attrs)
+
+
 _ONE = "A goal's name or id, or the beginning of either"
 goal = _goals("GOAL")
 goal_as_given = _goals("GOAL", known=False)
 optional_goal = _goals("[GOAL]", "; omit for all goals")
 goals_as_given = _goals("[GOAL]...", known=False)
 some_goals = _goals("[GOAL]...", "; omit for all goals")
-all_goals = click.option("--all", "every", is_flag=True, help="All goals to which it applies.")
+all_goals = flag("--all", "every", "All goals to which it applies.")
 as_json = click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print as JSON.")
 LIMIT, LIMIT_JSON = 100, 1_000
 
@@ -86,7 +140,7 @@ class Number(click.types.IntParamType):
 SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
 
 
-def limit(default: int = LIMIT, which: str = "") -> Callable[[FC], FC]:
+def limit(default: int = LIMIT, which: str = "") -> Parameter:
     """Return the option for how many entries to show, None for all; it needs `as_json` beside it."""
 
     def shown(context: click.Context, _: click.Parameter, given: int | None) -> int | None:
@@ -96,15 +150,15 @@ def limit(default: int = LIMIT, which: str = "") -> Callable[[FC], FC]:
 
     text = f"Show the last N{which} (default {default}, with --json {LIMIT_JSON}; 0: all)."
     kind = Number(0, 1 << 62)
-    return click.option("-n", "--limit", type=kind, metavar="N", callback=shown, help=text)
+    return option("-n", "--limit", "N", text, type=kind, callback=shown)
 
 
-def before(which: str) -> Callable[[FC], FC]:
+def before(which: str) -> Parameter:
     """Return the option that shows only what was recorded before an event."""
-    return click.option("--before", type=SEQ, metavar="SEQ", help=f"Only {which}.")
+    return option("--before", "SEQ", f"Only {which}.", type=SEQ)
 
 
-def optional_file(summary: str) -> Callable[[FC], FC]:
+def optional_file(summary: str) -> Parameter:
     """Return the argument FILE, which may be omitted."""
     kind = click.Path(path_type=Path)
     return click.argument("file", metavar="[FILE]", required=False, type=kind, help=summary)

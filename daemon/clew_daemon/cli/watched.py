@@ -83,17 +83,16 @@ class Watched:
         return [self._view(state) for state in shown]
 
     def _view(self, state: State) -> GoalView:
-        view = status_view(state, time.time()) | {"stopped": bool(self.note)}
+        view = status_view(state, time.time()) | {"stopped": bool(self.note), "now": None}
         told = self._told.get(state.goal_id)
         if told and not self.note and told["updated_at"] == view["updated_at"]:
             return {**told, "age_s": view["age_s"]}
-        now = None
-        if state.in_flight and state.working and not self.note:
-            flight = next(reversed(state.in_flight.values()))
-            what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
+        if self.note or not state.working:
+            return view
+        now = {"doing": "thinking", "since": view["updated_at"], "what": ""}
+        for seq, flight in state.in_flight.items():
+            what = f"#{seq} {action_text(flight.action.name, flight.action.args)}"
             now = {"doing": "tool", "since": flight.action.timestamp, "what": what}
-        elif state.working and not self.note:
-            now = {"doing": "thinking", "since": view["updated_at"], "what": ""}
         return {**view, "now": now}
 
     def read(self) -> list[Entry]:
@@ -212,8 +211,7 @@ class Watched:
             return []
         self._look_at = now + HOLDER_S
         if self._instance.holder is not None:
-            was_gone, self._was_there = self._gone_at is not None, True
-            self._gone_at, self.note = None, ""
+            was_gone, self._was_there, self._gone_at, self.note = bool(self.note), True, None, ""
             return [_note("daemon.back", "the daemon is running again")] if was_gone else []
         wait_s = MANAGED_S if self._is_managed else ALONE_S
         if self._gone_at is None:

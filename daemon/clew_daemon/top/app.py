@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -18,17 +18,16 @@ from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.dialogs import AskDialog, ConfirmDialog, KeysDialog
-from clew_daemon.top.goal_views import FilesScreen, PromptScreen
+from clew_daemon.top.goal_views import FilesScreen, PromptScreen, TimelineScreen
 from clew_daemon.top.goals_screen import GoalScreen, GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
 from clew_daemon.top.screens import VIEWS, GoalViewScreen, LiveScreen, ViewName
-from clew_daemon.top.timeline_screen import TimelineScreen
 
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
 TICK_S = 10.0
 """How often it is drawn again without events: for what is not on record, and for durations."""
-SCREENS: dict[ViewName, type[GoalViewScreen[Any]]] = {
+SCREENS: dict[ViewName, type[GoalViewScreen]] = {
     "goal": GoalScreen,
     "timeline": TimelineScreen,
     "prompt": PromptScreen,
@@ -43,10 +42,7 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     .command { height: 1; background: $boost; color: $text-muted; }
-    .tabs { height: 1; }
-    .tab { width: auto; padding: 0 1; }
-    .here { text-style: bold reverse; }
-    .hint { color: $text-muted; }
+    .tabs { height: 1; link-style: none; }
     .note { height: auto; background: $warning; color: $text; display: none; }
     RowTable { height: 1fr; scrollbar-size-horizontal: 0; }
     .whole { height: 1fr; }

@@ -2,8 +2,6 @@
 
 import sys
 
-import click
-
 from clew_daemon.cli import parameters
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.reading.errors import CliError
@@ -13,9 +11,7 @@ from clew_daemon.reading.output import on_terminal
 NO_TERMINAL = "`clew top` needs a terminal; `clew status` and `clew watch` do without one"
 
 
-@click.command()
-@parameters.optional_goal
-@click.pass_obj
+@parameters.command(parameters.optional_goal)
 def top(instance: Instance, goal: str | None) -> None:
     """Show all goals live, or one: what needs you comes first, and keys do what the commands do."""
     if not (sys.stdin.isatty() and on_terminal()):

@@ -1,111 +1,195 @@
-"""The further views of a goal: the prompts of its agent turn by turn, and the files that it has changed."""
+"""The further views of a goal: its timeline, the prompts of its agent turn by turn, and the files that it changed."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.widgets import Static
 
-from clew_daemon.reading.diff import ChangedFiles, changed_files
+from clew_daemon.reading.diff import changed_files
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line
+from clew_daemon.reading.output import RESULT_STYLE, Line, Span
 from clew_daemon.reading.prompt_text import InspectedPrompt, inspected, turn_lines
-from clew_daemon.reading.sanitize import clean
+from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.timelines import Timelines
+from clew_daemon.record.timeline import Lane, RefusedAction, Timeline, badness
 from clew_daemon.top.screens import GoalViewScreen
-from clew_daemon.top.tables import TextPage
+from clew_shared.record.moment import local
+from clew_shared.text.words import ending
+
+NAME_COLUMNS = 8
+ENDING_COLUMNS = 20
+COLUMNS_MIN = 10
+TURNS_SHOWN = 5
+REFUSALS_SHOWN = 5
+AT_WORK = "at work"
+MARKS = {
+    "success": ("■", "done"),
+    "running": (">", "running"),
+    "failure": ("x", "failed"),
+    "timeout": ("x", "failed"),
+    "error": ("x", "failed"),
+    "interrupted": ("~", "interrupted"),
+    "blocked": ("▲", "refused"),
+}
+"""The character of each result, and what it means: nothing depends on colours."""
+LIFE, DIED = "─", "X"
+TURNS = {"blocked": "B", "feedback": "F", "waiting": "W"}
+TURNS |= dict.fromkeys(("completed", "failed", "cancelled"), "C")
+"""The letter of each moment that concerns the whole goal; those with a C ended it."""
+MARGIN = 2
+_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
 
 
-class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
+def timeline_lines(
+    found: Timeline, refusals: Sequence[RefusedAction], width: int
+) -> Iterator[Line]:
+    """Yield a lane for each worker, the moments of the whole goal, what the characters mean, and the last refusals."""
+    if not found.lanes:
+        yield [("It has not started.", "")]
+        return
+    columns = max(COLUMNS_MIN, width - NAME_COLUMNS - ENDING_COLUMNS)
+    began, ended = _clock(found.began), _clock(found.began + found.seconds)
+    axis = began + ended.rjust(columns - len(began))
+    yield [("worker".ljust(NAME_COLUMNS), "bold"), (axis, "dim")]
+    if found.turns:
+        cells = {column_of(turn.at, columns): TURNS.get(turn.kind, "?") for turn in found.turns}
+        line = "".join(cells.get(at, " ") for at in range(columns)).rstrip()
+        yield [("goal".ljust(NAME_COLUMNS), "dim"), (line, "bold")]
+    for lane in found.lanes:
+        yield _lane_line(lane, columns)
+    yield [("", "")]
+    yield from _legend_lines(found)
+    if refusals:
+        yield from ([("", "")], [("last refused:", "bold")])
+    for one in refusals[: -REFUSALS_SHOWN - 1 : -1]:
+        why, label = short(one.why, 160), short(one.label, 160)
+        yield [(f"#{one.seq} ", ""), (why, "magenta"), (f"  {label}", "")]
+
+
+def column_of(place: float, width: int) -> int:
+    """Return the column of a place between 0 and 1."""
+    return min(width - 1, max(0, int(place * width)))
+
+
+def _clock(at: float) -> str:
+    return local(at).rpartition(" ")[2]
+
+
+def _lane_line(lane: Lane, columns: int) -> Line:
+    """Return a lane in characters; of marks that share one, the worst is there."""
+    first, last = column_of(lane.start, columns), column_of(lane.start + lane.width, columns)
+    cells: list[Span] = [(LIFE if first <= at <= last else " ", "dim") for at in range(columns)]
+    for mark in sorted(lane.marks, key=lambda mark: badness(mark.result)):
+        shown = MARKS.get(mark.result, ("?", ""))[0], RESULT_STYLE.get(mark.result, "cyan")
+        begins, ends = column_of(mark.start, columns), column_of(mark.start + mark.width, columns)
+        cells[begins : ends + 1] = [shown] * (ends + 1 - begins)
+    if lane.crashed:
+        cells[min(last + 1, columns - 1)] = DIED, "bold red"
+    name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
+    how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
+    return [(name, ""), *cells, (f" {how}", "red" if lane.crashed else "dim")]
+
+
+def _legend_lines(found: Timeline) -> Iterator[Line]:
+    """Yield what the characters mean, as far as they occur, and the moments that concern the whole goal."""
+    results = {mark.result for lane in found.lanes for mark in lane.marks}
+    known = {char: text for result, (char, text) in MARKS.items() if result in results}
+    known |= {DIED: "worker died"} if any(lane.crashed for lane in found.lanes) else {}
+    if known:
+        yield [("   ".join(f"{char} {text}" for char, text in known.items()), "dim")]
+    if found.earlier:
+        yield [(f"{counted(found.earlier, 'earlier worker')} left out", "dim")]
+    for turn in found.turns[-TURNS_SHOWN:]:
+        text = f" {turn.kind}{f': {clean(turn.text)}' if turn.text else ''}"
+        yield [(TURNS.get(turn.kind, "?"), "bold"), (text, "")]
+
+
+class TimelineScreen(GoalViewScreen):
+    """The timeline; the actions are in the first view of the goal."""
+
+    view, shows = "timeline", "clew history"
+
+    def __init__(self, instance: Instance, goal: str) -> None:
+        super().__init__(instance, goal)
+        self._known = Timelines(instance)
+
+    def lines(self, detail: GoalView) -> list[Line]:
+        found = self._known.of(self.goal_id, detail["ended_at"])
+        return list(timeline_lines(*found, width=self.size.width - MARGIN))
+
+
+class PromptScreen(GoalViewScreen):
     """The prompt of a turn with what changed since the turn before, first of the next call; or why there is none."""
 
     view, shows = "prompt", "clew context"
     keys = (
-        ("b", "Previous", "screen.turn(-1)"),
-        ("n", "Next", "screen.turn(1)"),
+        ("b", "Previous", "screen.before"),
+        ("n", "Next", "screen.after"),
         ("a", "All", "screen.whole"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, action, label, show=False) for key, label, action in keys
     ]
-
-    def __init__(self, instance: Instance, goal: str) -> None:
-        super().__init__(instance, goal)
-        self._turn: int | None = None
-        self._is_whole = False
-        self._shown: InspectedPrompt | str = ""
+    _turn: int | None = None
+    _is_whole = False
+    _shown: InspectedPrompt | None = None
 
     def basis(self, detail: GoalView) -> object:
-        return self._turn, detail["iteration"], None if self._turn else detail["updated_at"]
+        newest = None if self._turn else detail["updated_at"]
+        return self._turn, self._is_whole, detail["iteration"], newest
 
-    def read_view(self, detail: GoalView) -> InspectedPrompt | str:  # noqa: ARG002 - it is read by its id
+    def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - it is read by its id
         try:
-            return inspected(self.instance, self.goal_id, self._turn)
+            self._shown = inspected(self.instance, self.goal_id, self._turn)
         except CliError as error:
-            return error.message
+            self._shown = None
+            return [[(clean(error.message), "")]]
+        return turn_lines(self._shown, whole=self._is_whole)
 
-    def display_view(self, found: InspectedPrompt | str) -> None:
-        self._shown = found
-        if isinstance(found, str):
-            self.page([[(clean(found), "")]])
-        else:
-            self.page(turn_lines(found, whole=self._is_whole))
+    def action_before(self) -> None:
+        self._step(-1)
 
-    def action_turn(self, step: int) -> None:
+    def action_after(self) -> None:
+        self._step(1)
+
+    def _step(self, step: int) -> None:
         """Show the prompt of the turn before or after; after the last one, always that of the next call."""
-        if isinstance(self._shown, InspectedPrompt):
+        if self._shown:
             wanted = max(1, self._shown.turn + step)
             self._turn = wanted if wanted < self._shown.turns else None
             turn = f" --turn {self._turn}" if self._turn else ""
-            self.show_command(f"clew context {shlex.quote(self.goal_id)}{turn}")
+            self.command = f"clew context {shlex.quote(self.goal_id)}{turn}"
+            self.query_one(".command", Static).update(Text(f"$ {clean(self.command)}"))
             self.renew(at_once=True)
 
     def action_whole(self) -> None:
         """Show all of the prompt, or only what changed."""
         self._is_whole = not self._is_whole
-        self.display_view(self._shown)
+        self.renew(at_once=True)
 
 
-_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
-_FILE = "diff --git "
-
-
-class FilesScreen(GoalViewScreen[ChangedFiles]):
+class FilesScreen(GoalViewScreen):
     """The changed files with counts, then the difference of each; or why there is none."""
 
     view, shows = "files", "clew diff"
-    _drawn: ChangedFiles | None = None
 
     def basis(self, detail: GoalView) -> object:
         return detail["snapshots"], detail["status"]
 
-    def read_view(self, detail: GoalView) -> ChangedFiles:  # noqa: ARG002 - as above
-        return changed_files(self.instance, self.goal_id)
-
-    def display_view(self, found: ChangedFiles) -> None:
-        if found == self._drawn:
-            return
-        self._drawn = found
-        whole = self.query_one(VerticalScroll)
-        whole.remove_children()
-        for lines in _pages(found):
-            page = TextPage()
-            page.show(lines)
-            whole.mount(page)
-
-
-def _pages(found: ChangedFiles) -> Iterator[list[Line]]:
-    """Yield the files with their counts, then the difference of each file, then what is not shown."""
-    counts = found.counts if found.files else ()  # else the difference says it
-    page: list[Line] = [[(clean(line), "")] for line in (found.missing, *counts) if line]
-    if found.more_files:
-        page.append([(f"… and {found.more_files} more", "dim")])
-    for line in found.lines:
-        if line.kind == "file" and line.text.startswith(_FILE):
-            yield [*page, [("", "")]]
-            page = []
-        page.append([(clean(line.text.expandtabs(4)), _STYLES.get(line.kind, ""))])
-    notes = [*(["The rest of the difference is left out."] if found.is_cut else []), *found.notes]
-    yield [*page, [("", "")], *([(clean(note), "dim")] for note in notes)]
+    def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - as above
+        found = changed_files(self.instance, self.goal_id)
+        counts = found.counts if found.files else ()  # else the difference says it
+        lines: list[Line] = [[(clean(line), "")] for line in (found.missing, *counts) if line]
+        if found.more_files:
+            lines.append([(f"… and {found.more_files} more", "dim")])
+        for line in found.lines:
+            if line.kind == "file" and line.text.startswith("diff --git "):
+                lines.append([("", "")])
+            lines.append([(clean(line.text.expandtabs(4)), _STYLES.get(line.kind, ""))])
+        notes = ["The rest of the difference is left out."] if found.is_cut else []
+        return [*lines, [("", "")], *([(clean(note), "dim")] for note in (*notes, *found.notes))]

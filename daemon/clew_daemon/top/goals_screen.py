@@ -2,11 +2,13 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
+from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import DataTable
 
@@ -17,15 +19,21 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen
-from clew_daemon.top.tables import RowTable, TextPage, line_text, scrolling
+from clew_daemon.top.screens import (
+    BACK,
+    GoalViewScreen,
+    LiveScreen,
+    RowTable,
+    TextPage,
+    line_text,
+)
 from clew_shared.record.moment import local
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
 TEXT_CHARS, OUTPUT_CHARS = 300, 200_000
 
 
-class GoalsScreen(LiveScreen[Mapping[str, Any]]):
+class GoalsScreen(LiveScreen):
     """All goals, each in two lines: its status, and what it does; Enter opens one."""
 
     command = "clew status"
@@ -35,23 +43,23 @@ class GoalsScreen(LiveScreen[Mapping[str, Any]]):
         self._goals: dict[str, GoalView] = {}
         self._inbox: list[Line] = []
 
-    def body(self) -> list[Widget]:
+    def body(self) -> Sequence[Widget]:
         return [RowTable("", height=2), TextPage("question", before="")]
 
-    def read(self) -> Mapping[str, Any]:
-        return all_goals(self.instance, ENDED_SHOWN)
+    def read(self) -> Callable[[], None]:
+        return partial(self._draw, all_goals(self.instance, ENDED_SHOWN))
 
-    def display_read(self, found: Mapping[str, Any]) -> None:
-        is_stopped = {"stopped": found["daemon"] is None}
-        goals = [{**goal, **is_stopped} for goal in in_view(found["goals"])]
+    def _draw(self, found: Mapping[str, Any]) -> None:
+        stopped = found["daemon"] is None
+        goals = [{**goal, "stopped": stopped} for goal in in_view(found["goals"])]
         self._goals = {goal["id"]: goal for goal in goals}
         self._inbox = inbox_lines(found.get("inbox") or ())
         marks = [("!", "bold magenta") if goal.get("needs_person") else (" ", "") for goal in goals]
-        cells = zip(marks, map(status_cells, goals), strict=True)
-        rows = []
-        for head, goal in zip(columns([[m, *c] for m, c in cells], gap=" "), goals, strict=True):
+        heads = [[mark, *status_cells(goal)] for mark, goal in zip(marks, goals, strict=True)]
+        rows = {}
+        for head, goal in zip(columns(heads, gap=" "), goals, strict=True):
             now = f"\n{INDENT}{short(now_text(goal, time.time()), TEXT_CHARS)}"
-            rows.append((goal["id"], [line_text([*head, (now, "dim")])]))
+            rows[goal["id"]] = [line_text([*head, (now, "dim")])]
         self.query_one(RowTable).put(rows)
         self.on_data_table_row_highlighted()
 
@@ -71,52 +79,55 @@ class GoalsScreen(LiveScreen[Mapping[str, Any]]):
         self.app.push_screen(GoalScreen(self.instance, str(event.row_key.value)))
 
 
-Row = tuple[str, list[Text]]
-
-
-class GoalScreen(GoalViewScreen[tuple[list[Line], list[Line], list[Row]]]):
+class GoalScreen(GoalViewScreen):
     """What a goal asks, and the goal in full above, its last actions below; Enter opens an action."""
 
     view, shows = "goal", "clew status"
 
-    def body(self) -> list[Widget]:
-        table = RowTable("SEQ", "TIME", "RESULT", "TOOK", "ACTION")
-        question = scrolling(TextPage("question", before=""), classes="asking")
-        return [question, scrolling(TextPage()), table]
+    def below(self) -> Sequence[Widget]:
+        question = VerticalScroll(TextPage("question", before=""), classes="asking")
+        return [question, *super().below(), RowTable("SEQ", "TIME", "RESULT", "TOOK", "ACTION")]
 
     def on_mount(self) -> None:
         self.query_one(RowTable).focus()
 
-    def read_view(self, detail: GoalView) -> tuple[list[Line], list[Line], list[Row]]:
-        lines = goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
+    def read(self) -> Callable[[], None]:
+        draw_page = super().read()
+        detail = self.goal or {}
         found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, outputs=False)
         rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
-        actions = [(str(seq), list(_cells(rows[seq]))) for seq in sorted(rows, reverse=True)]
-        return question_lines(detail), lines, actions
+        actions = {str(seq): _cells(rows[seq]) for seq in sorted(rows, reverse=True)}
+        question = question_lines(detail)
 
-    def display_view(self, found: tuple[list[Line], list[Line], list[Row]]) -> None:
-        question, lines, actions = found
-        self.query_one(".question", TextPage).show(question)
-        self.query_one(".asking").display = bool(question)
-        self.page(lines)
-        self.query_one(RowTable).put(actions)
+        def draw() -> None:
+            draw_page()
+            self.query_one(".question", TextPage).show(question)
+            self.query_one(".asking").display = bool(question)
+            self.query_one(RowTable).put(actions)
+
+        return draw
+
+    def lines(self, detail: GoalView) -> list[Line]:
+        return goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         seq = int(str(event.row_key.value))
         self.app.push_screen(ActionScreen(self.instance, self.goal_id, seq))
 
 
-def _cells(action: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the cells of an action, which runs if it has no result."""
+def _cells(action: Mapping[str, Any]) -> list[Text]:
+    """Return the cells of an action, which runs if it has no result."""
     result, took = str(action.get("result") or "running"), action.get("duration_s")
-    yield Text(f"#{action['seq']}")
-    yield Text(local(action["timestamp"])[-8:] if "timestamp" in action else "", "dim")
-    yield Text(result, RESULT_STYLE.get(result, "cyan"))
-    yield Text("" if took is None else f"{took:.1f} s", "dim")
-    yield Text(short(shown_action(action), TEXT_CHARS), no_wrap=True)
+    return [
+        Text(f"#{action['seq']}"),
+        Text(local(action["timestamp"])[-8:] if "timestamp" in action else "", "dim"),
+        Text(result, RESULT_STYLE.get(result, "cyan")),
+        Text("" if took is None else f"{took:.1f} s", "dim"),
+        Text(short(shown_action(action), TEXT_CHARS), no_wrap=True),
+    ]
 
 
-class ActionScreen(LiveScreen[list[Line]]):
+class ActionScreen(LiveScreen):
     """One action in full."""
 
     BINDINGS: ClassVar[list[BindingType]] = [BACK]
@@ -126,14 +137,10 @@ class ActionScreen(LiveScreen[list[Line]]):
         super().__init__(instance)
         self._goal_id, self._seq = goal, seq
 
-    def read(self) -> list[Line]:
+    def read(self) -> Callable[[], None]:
         found = whole_action(self.instance, self._goal_id, self._seq)
-        more = len(found["output"] or "") - OUTPUT_CHARS
-        if more <= 0:
-            return action_lines(self._goal_id, found)
-        rest = f"… and {more:,} more characters: {self.command}"
-        cut = {**found, "output": found["output"][:OUTPUT_CHARS]}
-        return [*action_lines(self._goal_id, cut), [(clean(rest), "dim")]]
-
-    def display_read(self, found: list[Line]) -> None:
-        self.page(found)
+        output = found["output"] or ""
+        lines = action_lines(self._goal_id, {**found, "output": output[:OUTPUT_CHARS]})
+        if (more := len(output) - OUTPUT_CHARS) > 0:
+            lines.append([(clean(f"… and {more:,} more characters: {self.command}"), "dim")])
+        return partial(self.page, lines)

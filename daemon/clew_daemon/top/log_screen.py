@@ -2,7 +2,8 @@
 
 import shlex
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -19,7 +20,7 @@ LINE_CHARS = 2_000
 READ_S = 0.5
 
 
-class LogScreen(LiveScreen[list[str]]):
+class LogScreen(LiveScreen):
     """The last lines of the log and new ones, all or those of a goal; `/` shows only lines that contain a text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,7 +37,7 @@ class LogScreen(LiveScreen[list[str]]):
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
         self._wanted = ""
 
-    def body(self) -> list[Widget]:
+    def body(self) -> Sequence[Widget]:
         search = Input(placeholder="Only lines that contain …")
         search.display = False
         return [Log(max_lines=LINES_MAX, highlight=False), search]
@@ -48,16 +49,17 @@ class LogScreen(LiveScreen[list[str]]):
     def on_unmount(self) -> None:
         self._tail.close()
 
-    def read(self) -> list[str]:
-        """Return the lines that are new."""
+    def read(self) -> Callable[[], None]:
+        """Read the lines that are new."""
         found, self._more = self._more()[-LINES_MAX:], self._tail.added
         entries = entries_of(found, self._goal_id)
-        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries]
+        lines = [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries]
+        return partial(self._add, lines)
 
-    def display_read(self, found: list[str]) -> None:
-        self._lines.extend(found)
-        if found:
-            self.query_one(Log).write_lines(self._wanted_of(found))
+    def _add(self, lines: list[str]) -> None:
+        self._lines.extend(lines)
+        if lines:
+            self.query_one(Log).write_lines(self._wanted_of(lines))
 
     def _wanted_of(self, lines: Iterable[str]) -> list[str]:
         return [line for line in lines if self._wanted in line.lower()]

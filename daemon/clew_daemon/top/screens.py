@@ -4,18 +4,19 @@ import asyncio
 import shlex
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import ClassVar, Generic, Literal, TypeVar, get_args
+from functools import partial
+from typing import ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import DataTable, Footer, Static
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
@@ -23,16 +24,10 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.tables import TextPage, scrolling
 
-Read = TypeVar("Read")
-View = TypeVar("View")
 ViewName = Literal["goal", "timeline", "prompt", "files"]
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 """The views of a goal by their numbers, from 1."""
-
-ViewKeys = tuple[tuple[str, str, str], ...]
-"""Keys of one view, each with its label and its action, "" for what only a widget of the view does."""
 
 BACK = ("escape", "app.pop_screen", "Back")
 READ_SHARE = 0.02
@@ -40,7 +35,67 @@ READ_SHARE = 0.02
 PAUSE_MAX_S = 5.0
 
 
-class LiveScreen(Screen[None], Generic[Read]):
+def line_text(line: Line) -> Text:
+    """Return a line as one text."""
+    return Text.assemble(*((text, style) for text, style in line), end="", no_wrap=True)
+
+
+class TextPage(Static):
+    """Lines of text; showing the same ones again keeps what is selected."""
+
+    def __init__(self, classes: str = "page", *, before: str = "reading …") -> None:
+        self._text = Text(before, "dim")
+        super().__init__(self._text, classes=classes)
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Show these lines instead."""
+        text = Text("\n").join(map(line_text, lines))
+        if text != self._text:
+            self._text = text
+            self.update(text)
+
+
+class RowTable(DataTable[Text]):
+    """Rows by their keys, in a given order; the cursor stays at its key."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", "First", show=False),
+        Binding("end", "scroll_bottom", "Last", show=False),
+        ("enter", "select_cursor", "Open"),
+    ]
+
+    def __init__(self, *titles: str, height: int = 1) -> None:
+        super().__init__(cursor_type="row", cell_padding=1, show_header=any(titles))
+        self._titles, self._height = titles, height
+        self._shown: dict[str, list[Text]] = {}
+
+    def on_mount(self) -> None:
+        for title in self._titles:
+            self.add_column(Text(title, "bold"), key=title)
+
+    @property
+    def current(self) -> str:
+        """The key of the row at the cursor, "" if there is none."""
+        keys = list(self._shown)
+        return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else ""
+
+    def put(self, rows: dict[str, list[Text]]) -> None:
+        """Show these rows: the cells by the keys of the rows."""
+        current, before, self._shown = self.current, self._shown, rows
+        if list(rows) == list(before):
+            for key, cells in rows.items():
+                if cells != before[key]:
+                    for title, cell in zip(self._titles, cells, strict=True):
+                        self.update_cell(key, title, cell, update_width=True)
+            return
+        self.clear()
+        for key, cells in rows.items():
+            self.add_row(*cells, key=key, height=self._height)
+        if current in rows:
+            self.move_cursor(row=list(rows).index(current), animate=False)
+
+
+class LiveScreen(Screen[None]):
     """A screen that shows what `read` returns; `command` is the command line that shows the same."""
 
     command = ""
@@ -54,7 +109,6 @@ class LiveScreen(Screen[None], Generic[Read]):
     def compose(self) -> ComposeResult:
         yield Static(Text(f"$ {clean(self.command)}"), classes="command")
         yield Static("", classes="note")
-        yield from self.head()
         yield from self.body()
         yield Footer(show_command_palette=False, compact=True)
 
@@ -77,12 +131,12 @@ class LiveScreen(Screen[None], Generic[Read]):
                 self._is_due = False
                 began = time.monotonic()
                 try:
-                    found = await asyncio.to_thread(self.read)
+                    draw = await asyncio.to_thread(self.read)
                 except CliError as error:
                     self.notify(clean(error.message), severity="error", markup=False)
                 else:
                     with suppress(NoMatches):  # the screen is being taken down
-                        self.display_read(found)
+                        draw()
                 pause_s = min(PAUSE_MAX_S, (time.monotonic() - began) / READ_SHARE)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._is_awaited.wait(), pause_s)
@@ -94,56 +148,31 @@ class LiveScreen(Screen[None], Generic[Read]):
         """Show lines on the page."""
         self.query_one(".page", TextPage).show(lines)
 
-    def show_command(self, command: str) -> None:
-        """Show another command line as the one that shows the same."""
-        self.command = command
-        self.query_one(".command", Static).update(Text(f"$ {clean(command)}"))
-
     def note(self, text: str) -> None:
         """Show a note on the daemon, "" for none; on a screen that is not there yet, nothing."""
         for shown in self.query(".note").results(Static):
             shown.update(Text(clean(text)))
             shown.display = bool(text)
 
-    def head(self) -> ComposeResult:
-        """Yield what stands above the body."""
-        yield from ()
-
-    def body(self) -> list[Widget]:
-        """Return the widgets between the head and the keys: a page, where there is nothing else."""
-        return [scrolling(TextPage())]
+    def body(self) -> Sequence[Widget]:
+        """Return the widgets between the notes and the keys: a page, where there is nothing else."""
+        return [VerticalScroll(TextPage(), classes="whole")]
 
     @abstractmethod
-    def read(self) -> Read:
-        """Return what to show; called in a thread, raises CliError."""
-
-    @abstractmethod
-    def display_read(self, found: Read) -> None:
-        """Show what was read."""
+    def read(self) -> Callable[[], None]:
+        """Read what to show, in a thread, and return what draws it; raises CliError."""
 
 
-class KeyTab(Static):
-    """A key of the line of tabs and what it does; a click does the same."""
-
-    def __init__(self, key: str, label: str, action: str, look: str = "") -> None:
-        super().__init__(f"{key} {label}", markup=False, classes=f"tab {look}")
-        self._action = action
-
-    async def on_click(self) -> None:
-        if self._action:
-            await self.app.run_action(self._action, self.screen)
-
-
-class GoalViewScreen(LiveScreen[tuple[GoalView, View]]):
+class GoalViewScreen(LiveScreen):
     """A screen about one goal: a page that scrolls, unless it has another body.
 
     `view` is its name among the tabs, `shows` the command that shows the same of a goal. `keys` are those of this view
-    alone; they are beside the tabs, since the last line has no room for them.
+    alone, each with its label and its action; they are beside the tabs, since the last line has no room for them.
     """
 
     view: ClassVar[ViewName]
     shows: ClassVar[str]
-    keys: ClassVar[ViewKeys] = ()
+    keys: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     BINDINGS: ClassVar[list[BindingType]] = [BACK]
 
     def __init__(self, instance: Instance, goal: str) -> None:
@@ -152,35 +181,38 @@ class GoalViewScreen(LiveScreen[tuple[GoalView, View]]):
         self.goal_id = goal
         self.goal: GoalView | None = None
         self._basis: object = None
-        self._read: View | None = None
+        self._lines: list[Line] = []
 
-    def head(self) -> ComposeResult:
-        with Horizontal(classes="tabs"):
-            for number, view in enumerate(VIEWS, start=1):
-                look = "here" if view == self.view else ""
-                yield KeyTab(str(number), view.capitalize(), f"app.view('{view}')", look)
-            for key, label, action in self.keys:
-                yield KeyTab(key, label, action, "hint")
+    def body(self) -> Sequence[Widget]:
+        tabs = [
+            f"[{'bold reverse' if view == self.view else 'not bold'}][@click=app.view('{view}')]"
+            f" {number} {view.capitalize()} [/][/]"
+            for number, view in enumerate(VIEWS, start=1)
+        ]
+        tabs += [f"[dim][@click={action}] {key} {label} [/][/]" for key, label, action in self.keys]
+        return [Static("".join(tabs), classes="tabs"), *self.below()]
 
-    def read(self) -> tuple[GoalView, View]:
-        detail = one_goal(self.instance, self.goal_id)["goal"]
+    def below(self) -> Sequence[Widget]:
+        """Return the widgets below the tabs."""
+        return super().body()
+
+    def read_goal(self) -> GoalView:
+        """Read the goal, and return its view."""
+        detail: GoalView = one_goal(self.instance, self.goal_id)["goal"]
+        self.goal = detail
+        return detail
+
+    def read(self) -> Callable[[], None]:
+        detail = self.read_goal()
         basis = self.basis(detail)
-        if self._read is None or basis is None or basis != self._basis:
-            self._read, self._basis = self.read_view(detail), basis
-        return detail, self._read
-
-    def display_read(self, found: tuple[GoalView, View]) -> None:
-        self.goal, view = found
-        self.display_view(view)
+        if basis is None or basis != self._basis:
+            self._lines, self._basis = self.lines(detail), basis
+        return partial(self.page, self._lines)
 
     def basis(self, detail: GoalView) -> object:  # noqa: ARG002 - for those that have one
-        """Return what the view follows from: it is read again only if that has changed; None: always."""
+        """Return what the lines follow from: they are read again only if that has changed; None: always."""
         return None
 
     @abstractmethod
-    def read_view(self, detail: GoalView) -> View:
+    def lines(self, detail: GoalView) -> list[Line]:
         """Return what to show of a goal; called in a thread."""
-
-    @abstractmethod
-    def display_view(self, found: View) -> None:
-        """Show what was read."""

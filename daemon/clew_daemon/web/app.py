@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import AsyncIterator, Iterable
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -13,66 +13,127 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
+from clew_daemon.reading import submission
+from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import last_seq
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.web.changes import perform
 from clew_daemon.web.pages import Pages
 from clew_daemon.web.rendering import STATIC
 
 READERS_MAX = 24
 BODY_S = 10.0
 """How long the body of a request may take; its length is bounded by the rules."""
-CHANGES_KEPT = 256
-"""Changes that are remembered; a page that has missed more is told that any goal may have changed."""
-
 AT_MOST_EVERY_S = 0.2
 ALIVE_S = 15.0
 ALL = ""
 """In place of a goal's id: any of them, or the daemon, may have changed."""
+ACCEPTED_WITHIN_S = 5.0
+TEXT_CHARS_MAX = 100_000
 
 
 class LiveChanges:
     """Sends to any number of open pages which goals have changed (Server-Sent Events).
 
     A page gets no content this way: it fetches itself again. So nothing can be shown twice or be missing, whatever
-    happens to the daemon or to the connection, and a slow page skips what it missed.
+    happens to the daemon or to the connection, and a slow page is told at once of all that it missed.
     """
 
     def __init__(self) -> None:
-        self._changed = asyncio.Event()
-        self._last = 0
-        self._goals: deque[str] = deque(maxlen=CHANGES_KEPT)
-        self.readers = 0
+        self.readers: dict[asyncio.Event, set[str]] = {}
 
     def add(self, goals: Iterable[str]) -> None:
         """Note that goals have changed, each by its id, or `ALL`."""
-        for goal in goals:
-            self._last += 1
-            self._goals.append(goal)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for changed, missed in self.readers.items():
+            missed.update(goals)
+            changed.set()
 
     async def messages(self) -> AsyncIterator[bytes]:
         """Yield messages for one page, and a comment now and then by which a dead connection is found."""
-        self.readers += 1
-        seen = self._last
+        changed, missed = asyncio.Event(), set[str]()
+        self.readers[changed] = missed
         try:
             yield b"retry: 1000\n\n"
             while True:
-                if self._last == seen:
-                    try:
-                        await asyncio.wait_for(self._changed.wait(), ALIVE_S)
-                    except TimeoutError:
-                        yield b": alive\n\n"
-                        continue
-                missed, seen = self._last - seen, self._last
-                last = sorted(set(list(self._goals)[-missed:]))
-                goals = [ALL] if missed > len(self._goals) else last
+                try:
+                    await asyncio.wait_for(changed.wait(), ALIVE_S)
+                except TimeoutError:
+                    yield b": alive\n\n"
+                    continue
+                goals = sorted(missed)
+                missed.clear()
+                changed.clear()
                 yield f"data: {json.dumps({'goals': goals})}\n\n".encode()
                 await asyncio.sleep(AT_MOST_EVERY_S)
         finally:
-            self.readers -= 1
+            del self.readers[changed]
+
+
+class GoalBody(BaseModel):
+    """A change of a goal, by its id; `confirm` is the id once more, as the person typed it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    goal: str = Field(min_length=1, max_length=200)
+    confirm: str = ""
+    text: str = Field("", max_length=TEXT_CHARS_MAX)
+    signature: str = Field("", max_length=TEXT_CHARS_MAX)
+
+
+class NewGoalBody(BaseModel):
+    """A new goal: its text, and what `clew submit` takes as options."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str = Field(min_length=1, max_length=1 << 20)
+    name: str = Field("", max_length=200)
+    agent: str = Field("", max_length=200)
+    workspace: str = Field("", max_length=4_000)
+    check: str = Field("", max_length=4_000)
+
+
+def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
+    """Carry out a change; return what was done and the command that does the same. CliError says why it was not."""
+    try:
+        if what == "submit":
+            return _submit(instance, NewGoalBody.model_validate_json(raw))
+        wanted = _wanted(what, GoalBody.model_validate_json(raw))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the request"
+        raise CliError(f"{where}: {first['msg']}") from None
+    answer = send(instance.socket, wanted)
+    said = answer.get("said") or answer["status"]
+    return {"goal": answer["id"], "said": said, "command": command_of(wanted)}
+
+
+def _wanted(what: str, body: GoalBody) -> ControlRequest:
+    match what:
+        case "cancel" if body.confirm.strip() != body.goal:
+            raise CliError(f"to cancel this goal, type its id: {body.goal}")
+        case "pause" | "continue" | "cancel":
+            return CHANGES[what](body.goal)
+        case "feedback" if body.text:
+            return FeedbackRequest(body.goal, body.text)
+        case "unblock" if body.signature:
+            return UnblockRequest(body.goal, body.signature)
+    raise CliError(f"there is no change {what!r}, or something is missing in it")
+
+
+def _submit(instance: Instance, body: NewGoalBody) -> dict[str, str]:
+    """Put a goal into the inbox, checked first, and wait a moment for the daemon's decision."""
+    checks = (body.check,) if body.check else ()
+    named = (body.name or None, body.agent or None, body.workspace or None)
+    source = submission.GoalSource("the goal", "goal.md", body.text.encode())
+    checked = submission.checked_goal(instance, source, submission.SubmitOptions(*named, checks))
+    before = last_seq(instance) or 0
+    [path] = submission.drop_all(instance.places.inbox, [(source.name, checked.raw)])
+    dropped = submission.Submission(path)
+    submission.await_decisions(instance, [dropped], before, ACCEPTED_WITHIN_S)
+    if dropped.error:
+        raise CliError(dropped.error)
+    said = "accepted" if dropped.goal else "put into the inbox; not accepted yet"
+    return {"goal": dropped.goal or "", "said": said, "command": "clew submit FILE"}
 
 
 def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starlette:
@@ -80,7 +141,7 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
     pages = Pages(instance, read_only=read_only)
 
     async def events(_: Request) -> Response:
-        if live.readers >= READERS_MAX:
+        if len(live.readers) >= READERS_MAX:
             return PlainTextResponse("too many pages are open: close some of them", 503)
         return StreamingResponse(live.messages(), media_type="text/event-stream")
 
@@ -96,24 +157,12 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
             return JSONResponse({"error": clean(error.message, lines=True)}, status_code=409)
         return JSONResponse(done)
 
-    def not_found(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        message = error.message if isinstance(error, CliError) else "There is no such page."
-        return pages.notice(request, message, status)
-
     return Starlette(
         routes=[
-            Route("/", pages.goals),
-            Route("/goals/{goal}", pages.goal),
-            Route("/goals/{goal}/actions/{seq:int}", pages.action),
-            Route("/goals/{goal}/actions/{seq:int}/output", pages.output),
-            Route("/goals/{goal}/changes", pages.changes),
-            Route("/goals/{goal}/prompt", pages.prompt),
-            Route("/log", pages.log),
-            Route("/new", pages.new),
+            *pages.routes(),
             Route("/events", events),
             Route("/change/{what}", change, methods=["POST"]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
-        exception_handlers={CliError: not_found, HTTPException: not_found},
+        exception_handlers={CliError: pages.notice, HTTPException: pages.notice},
     )

@@ -6,22 +6,23 @@ from collections.abc import Mapping
 import click
 from pydantic import ValidationError
 
+from clew_daemon.cli.parameters import command, flag, option
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_shared.config.tables import WebSettings
 
 
-@click.command()
-@click.option("--listen", metavar="HOST:PORT", help="Instead of `[web] listen`; or unix:PATH.")
-@click.option("--read-only", is_flag=True, help="Only show goals, and change nothing.")
-@click.option("--link", is_flag=True, help="Print another link to the `clew web` that runs.")
-@click.pass_obj
+@command(
+    option("--listen", "HOST:PORT", "Instead of `[web] listen`; or unix:PATH."),
+    flag("--read-only", "Only show goals, and change nothing."),
+    flag("--link", "Print another link to the `clew web` that runs."),
+)
 def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> None:
     """Show goals in the browser, live, and act on them there; the printed link opens a session once."""
     if link:
         if listen or read_only:
             raise click.UsageError("--link asks the server that runs: it takes no other options")
-        from clew_daemon.web.listening import asked_link
+        from clew_daemon.web.server import asked_link
 
         click.echo(clean(asked_link(instance)))
         return

@@ -3,12 +3,15 @@
 What they show is what the commands show: the same views, in the same words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from itertools import islice
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
 from clew_daemon.reading.actions import Action, last_actions, whole_action
@@ -32,39 +35,55 @@ REFUSALS_SHOWN = 8
 LINES_SHOWN = 300
 LINE_CHARS = 500
 OUTPUT_SHOWN_CHARS = 100_000
+ACTION = "/goals/{goal}/actions/{seq:int}"
+Values = Mapping[str, object]
+"""What a template shows, by its names."""
 
 
 class Pages:
-    """The pages of an instance; each method answers one route."""
+    """The pages of an instance: each method returns what its template shows."""
 
     def __init__(self, instance: Instance, *, read_only: bool) -> None:
         self._instance = instance
         self._read_only = read_only
         self._timelines = Timelines(instance)
 
-    def goals(self, request: Request) -> HTMLResponse:
+    def routes(self) -> list[Route]:
+        """Return the route of each page, and that of the whole output of an action."""
+        pages = {
+            "/": self.goals,
+            "/goals/{goal}": self.goal,
+            ACTION: self.action,
+            "/goals/{goal}/changes": self.changes,
+            "/goals/{goal}/prompt": self.prompt,
+            "/log": self.log,
+            "/new": self.new,
+        }
+        shown = [Route(path, partial(self._shown, page)) for path, page in pages.items()]
+        return [*shown, Route(f"{ACTION}/output", self.output)]
+
+    def goals(self, request: Request) -> Values:
         """Show all goals that have not ended and the last that have: first what needs a person."""
         before = request.query_params.get("before")
         found = all_goals(self._instance, ENDED_SHOWN, before)
         stopped = {"stopped": found["daemon"] is None}
         goals = [{**goal, **stopped} for goal in in_view(found["goals"])]
-        values = {
+        return {
             "goals": goals,
             "needs": [goal for goal in goals if goal["needs_person"]],
             "rejected": [one for one in found["inbox"] if one["rejected"]],
             "more": found["more"],
             "before": before,
         }
-        return self._page(request, "goals.html", values)
 
-    def goal(self, request: Request) -> HTMLResponse:
+    def goal(self, request: Request) -> Values:
         """Show a goal, the latest first: what it does, has done, was refused, costs and asks; its tree and timeline."""
         goal, before = self._goal(request), number(request.query_params.get("before"))
         timeline, refusals = self._timelines.of(goal["id"], goal["ended_at"])
         actions, more = last_actions(self._instance, goal["id"], ACTIONS_SHOWN, before)
         with open_ledger(self._instance) as reader:
             loops, _ = record_pages.loops(reader, goal["id"], LOOPS_SHOWN)
-        values = {
+        return {
             "goal": goal,
             "timeline": timeline,
             "refusals": refusals[: -REFUSALS_SHOWN - 1 : -1],
@@ -73,16 +92,14 @@ class Pages:
             "more": more,
             "before": before,
         }
-        return self._page(request, "goal.html", values)
 
-    def action(self, request: Request) -> HTMLResponse:
+    def action(self, request: Request) -> Values:
         """Show one action in full."""
         goal, found = self._action(request)
         output = found["output"] or ""
         hidden = max(0, len(output) - OUTPUT_SHOWN_CHARS)
         shown = output[:OUTPUT_SHOWN_CHARS]
-        values = {"goal": goal, "action": found, "output": shown, "hidden": hidden}
-        return self._page(request, "action.html", values)
+        return {"goal": goal, "action": found, "output": shown, "hidden": hidden}
 
     def output(self, request: Request) -> PlainTextResponse:
         """Send the whole output of an action as plain text."""
@@ -90,37 +107,37 @@ class Pages:
         text = clean(found["output"] or "", lines=True)
         return PlainTextResponse(text.encode("utf-8", "replace"))
 
-    def changes(self, request: Request) -> HTMLResponse:
+    def changes(self, request: Request) -> Values:
         """Show which files a goal has changed, and the difference."""
         goal = self._goal(request)
-        found = changed_files(self._instance, goal["id"])
-        return self._page(request, "changes.html", {"goal": goal, "changed": found})
+        return {"goal": goal, "changed": changed_files(self._instance, goal["id"])}
 
-    def prompt(self, request: Request) -> HTMLResponse:
+    def prompt(self, request: Request) -> Values:
         """Show the prompt of a turn, with the difference to the one before."""
         goal, turn = self._goal(request), number(request.query_params.get("turn"))
-        found = inspected(self._instance, goal["id"], turn)
-        return self._page(request, "prompt.html", {"goal": goal, "prompt": found})
+        return {"goal": goal, "prompt": inspected(self._instance, goal["id"], turn)}
 
-    def log(self, request: Request) -> HTMLResponse:
+    def log(self, request: Request) -> Values:
         """Show the last lines of the log that contain a text (in whatever case), the latest first."""
         goal, text = request.query_params.get("goal", ""), request.query_params.get("q", "")
         with closing(LogTail(self._instance.log_file)) as tail:
             entries = entries_of(reversed(tail.last()), goal or None)
             found = (one for one in entries if text.casefold() in plain(one).casefold())
             lines = [_log_line(one) for one in islice(found, LINES_SHOWN)]
-        return self._page(request, "log.html", {"lines": lines, "goal": goal, "text": text})
+        return {"lines": lines, "goal": goal, "text": text}
 
-    def new(self, request: Request) -> HTMLResponse:
+    def new(self, _: Request) -> Values:
         """Show the form for a new goal."""
         names: list[str] = []
         with suppress(CliError):
             names = sorted(self._instance.settings_for_display.agents.names)
-        return self._page(request, "new.html", {"agents": names})
+        return {"agents": names}
 
-    def notice(self, request: Request, message: str, status: int) -> HTMLResponse:
+    def notice(self, request: Request, error: Exception) -> HTMLResponse:
         """Say what is wrong."""
-        return self._page(request, "notice.html", {"message": message}, status)
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        message = error.message if isinstance(error, CliError) else "There is no such page."
+        return self._rendered(request, "notice", {"message": message}, status)
 
     def _goal(self, request: Request) -> GoalView:
         goal = goal_id(self._instance, request.path_params["goal"])
@@ -133,15 +150,18 @@ class Pages:
             raise CliError(f"there is no action #{seq}")
         return goal, whole_action(self._instance, goal["id"], seq)
 
-    def _page(
-        self, request: Request, template: str, values: Mapping[str, object], status: int = 200
+    def _shown(self, page: Callable[[Request], Values], request: Request) -> HTMLResponse:
+        return self._rendered(request, page.__name__, page(request), 200)
+
+    def _rendered(
+        self, request: Request, template: str, values: Values, status: int
     ) -> HTMLResponse:
         base = {
             "base": request.scope.get("root_path", ""),
             "read_only": self._read_only,
             "running": self._instance.holder is not None,
         }
-        text = environment().get_template(template).render(**base, **values)
+        text = environment().get_template(f"{template}.html").render(**base, **values)
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
 

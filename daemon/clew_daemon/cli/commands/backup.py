@@ -66,16 +66,18 @@ class Verified:
     home: str | None = None
 
     def __str__(self) -> str:
-        held = f"{counted(self.events, 'event')} of {counted(self.goals, 'goal')}"
-        return f"{held}, up to number {self.seq}"
+        events, goals = counted(self.events, "event"), counted(self.goals, "goal")
+        return f"{events} of {goals}, up to number {self.seq}"
 
 
-@click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is an earlier backup, or empty.")
-@parameters.as_json
-@click.pass_obj
-def backup(instance: Instance, file: Path, force: bool, as_json: bool) -> None:
+BACKUP_FILE = click.argument(
+    "file", metavar="FILE", type=click.Path(path_type=Path), help="The file to write."
+)
+FORCE = parameters.flag("--force", "Replace FILE if it is an earlier backup, or empty.")
+
+
+@parameters.reading(BACKUP_FILE, FORCE)
+def backup(instance: Instance, file: Path, force: bool) -> parameters.Shown:
     """Copy the ledger to FILE, with or without a running daemon, and verify the copy."""
     _refuse_target(file, instance, force=force)
     with temporary(file.absolute()) as part:
@@ -86,7 +88,7 @@ def backup(instance: Instance, file: Path, force: bool, as_json: bool) -> None:
         sync(file.absolute().parent)
     done = {"file": str(file.absolute()), "bytes": size}
     done |= {"events": found.events, "goals": found.goals, "seq": found.seq}
-    show(done, [f"{file}: {found}, {size / MB:.1f} MB; verified"], as_json=as_json)
+    return done, [f"{file}: {found}, {size / MB:.1f} MB; verified"]
 
 
 def verified_copy(source: Path, target: Path) -> Verified:
@@ -160,12 +162,12 @@ BUSY_MS = 5_000
 UNFINISHED = ("in_progress", "queued", "waiting", "blocked")
 
 
-@click.command()
-@parameters.optional_file("A backup of a ledger.")
-@click.option("--keep", is_flag=True, help="Continue with the ledger as it is.")
-@click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
-@parameters.as_json
-@click.pass_obj
+@parameters.command(
+    parameters.optional_file("A backup of a ledger."),
+    parameters.flag("--keep", "Continue with the ledger as it is."),
+    parameters.flag("--yes", "Do not ask, for scripts."),
+    parameters.as_json,
+)
 def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_json: bool) -> None:
     """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it.
 

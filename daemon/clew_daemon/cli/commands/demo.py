@@ -17,6 +17,7 @@ from string import Template
 import click
 import psutil
 
+from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import stubborn_agent
 from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
 from clew_daemon.control.requests import PingRequest
@@ -44,10 +45,11 @@ What to try next:
 The README has a first goal file to copy."""
 
 
-@click.command()
-@click.option("--chaos", is_flag=True, help="Kill the workers several times on the way.")
-@click.option("--keep", is_flag=True, help="Keep the temporary home.")
-def demo(chaos: bool, keep: bool) -> None:
+@parameters.command(
+    parameters.flag("--chaos", "Kill the workers several times on the way."),
+    parameters.flag("--keep", "Keep the temporary home."),
+)
+def demo(_: Instance, chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
     with unwinding_on_sigterm():  # a daemon in it must be stopped, and its home removed
         home = Path(tempfile.mkdtemp(prefix="clew-demo-"))

@@ -10,10 +10,10 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
+from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.control import requests
 from clew_daemon.learning.deltas import fold, imported
 from clew_daemon.learning.playbook import playbook_events
-from clew_daemon.reading import output
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -27,7 +27,7 @@ from clew_shared.record.moment import iso, local
 IMPORT_BYTES_MAX = 16 << 20
 
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
-_archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+_archived = parameters.flag("--archived", "List removed and pruned strategies too.")
 
 
 def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlaybook]:
@@ -49,11 +49,8 @@ def playbook(ctx: click.Context, archived: bool, as_json: bool) -> None:
         raise click.UsageError("options of list go after it", ctx)
 
 
-@playbook.command("list")
-@_archived
-@parameters.as_json
-@click.pass_obj
-def list_(instance: Instance, archived: bool, as_json: bool) -> None:
+@reading(_archived, name="list", of=playbook)
+def list_(instance: Instance, archived: bool) -> Shown:
     """List the strategies by section, with their counts and contradictions."""
     _, known = _recorded(instance)
     bullets, in_archive = list(known.bullets()), list(known.archived()) if archived else []
@@ -67,14 +64,11 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
         text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
-    output.show(found, map(clean, text.split("\n")), as_json=as_json)
+    return found, map(clean, text.split("\n"))
 
 
-@playbook.command()
-@_bullet_id
-@parameters.as_json
-@click.pass_obj
-def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
+@reading(_bullet_id, of=playbook)
+def show(instance: Instance, bullet_id: str) -> Shown:
     """Show one strategy: where it came from, and what counted for and against it."""
     events, known = _recorded(instance)
     live = known.get_bullet(bullet_id)
@@ -92,7 +86,7 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
         "source": {**source, "action_seqs": list(first.actions)},
         "events": [_event_view(seq, event) for seq, event in history],
     }
-    output.show(view, map(clean, _strategy_lines(view)), as_json=as_json)
+    return view, map(clean, _strategy_lines(view))
 
 
 def _event_view(seq: int, event: Any) -> dict[str, object]:
@@ -116,40 +110,37 @@ def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {local(event['timestamp'])}  {what}  {rest}"
 
 
-@playbook.command()
-@_bullet_id
-@click.pass_obj
+@parameters.command(_bullet_id, of=playbook)
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
     send(instance.socket, requests.RemoveStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
-@playbook.command()
-@_bullet_id
-@click.pass_obj
+@parameters.command(_bullet_id, of=playbook)
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
     send(instance.socket, requests.RestoreStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: restored")
 
 
-@playbook.command()
-@click.option("--below", type=click.FloatRange(-1, 1), help="Default: `[playbook] prune_below`.")
-@parameters.as_json
-@click.pass_obj
-def prune(instance: Instance, below: float | None, as_json: bool) -> None:
+BELOW_HELP = "Default: `[playbook] prune_below`."
+
+
+@reading(click.option("--below", type=click.FloatRange(-1, 1), help=BELOW_HELP), of=playbook)
+def prune(instance: Instance, below: float | None) -> Shown:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
     answer = send(instance.socket, requests.PruneRequest(below))
     none = f"no strategy scores below {answer['below']:g}"
     lines = [f"{clean(bullet_id)}: removed" for bullet_id in answer["removed"]]
-    output.show(answer, lines or [none], as_json=as_json)
+    return answer, lines or [none]
 
 
-@playbook.command()
-@parameters.optional_file("The file to write; omit for stdout.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.pass_obj
+@parameters.command(
+    parameters.optional_file("The file to write; omit for stdout."),
+    parameters.flag("--force", "Replace FILE if it exists."),
+    of=playbook,
+)
 def export(instance: Instance, file: Path | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
     text = json.dumps(_recorded(instance)[1].to_dict(), ensure_ascii=False, indent=2) + "\n"
@@ -163,16 +154,16 @@ def export(instance: Instance, file: Path | None, force: bool) -> None:
         raise CliError(f"{file} exists; name another file, or replace it with --force") from None
 
 
-@playbook.command("import")
-@click.argument(
+IMPORTED = click.argument(
     "file",
     metavar="FILE|-",
     type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
     help="What `clew playbook export` writes; `-` for stdin.",
 )
-@parameters.as_json
-@click.pass_obj
-def import_(instance: Instance, file: str, as_json: bool) -> None:
+
+
+@reading(IMPORTED, name="import", of=playbook)
+def import_(instance: Instance, file: str) -> Shown:
     """Import strategies from JSON; importing twice changes nothing more."""
     with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
         raw = opened.read(IMPORT_BYTES_MAX + 1)
@@ -185,11 +176,10 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
     if not bullets:
         raise CliError(f"{file} has no strategies: it needs what `clew playbook export` writes")
     done = {"added": 0, "updated": 0, "known": 0}
-    for start in range(0, len(bullets), requests.IMPORTED_AT_ONCE_MAX):
-        part = tuple(
-            one.to_dict() for one in bullets[start : start + requests.IMPORTED_AT_ONCE_MAX]
-        )
+    known, at_once = [one.to_dict() for one in bullets], requests.IMPORTED_AT_ONCE_MAX
+    for start in range(0, len(known), at_once):
+        part = tuple(known[start : start + at_once])
         for name, count in send(instance.socket, requests.ImportRequest(part)).items():
             done[name] += count
     text = f"{done['added']} added, {done['updated']} updated, {done['known']} already known"
-    output.show(done, [text], as_json=as_json)
+    return done, [text]

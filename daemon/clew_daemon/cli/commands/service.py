@@ -1,8 +1,9 @@
-"""The daemon: `run` in the foreground; under systemd `start`, `stop`, `restart`, and `service` with its commands."""
+"""The daemon: `run` in the foreground; under systemd `start`, `stop`, `restart` and `service`; its config."""
 
+import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,20 +12,26 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
-from clew_daemon.control.requests import PingRequest
+from clew_daemon.cli.parameters import Shown, reading
+from clew_daemon.config import configfile
+from clew_daemon.config.profiles import in_effect
+from clew_daemon.control.requests import PingRequest, ReloadRequest
 from clew_daemon.host import units
 from clew_daemon.host.own_process import pip
-from clew_daemon.host.units import UNITS, ServiceUnit
-from clew_daemon.reading.client import ask
+from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT, ServiceUnit
+from clew_daemon.reading import output
+from clew_daemon.reading.client import ask, send
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import show
-from clew_daemon.reading.sanitize import clean
+from clew_daemon.reading.output import Line
+from clew_daemon.reading.sanitize import clean, counted, short
+from clew_shared.config.faults import SettingsError, dotted
+from clew_shared.config.places import places
+from clew_shared.config.settings import Loaded, flatten, load
 from clew_shared.exit_codes import ExitCode
 
 
-@click.command()
-@click.pass_obj
+@parameters.command()
 def run(instance: Instance) -> None:
     """Run the daemon in the foreground, as systemd does.
 
@@ -33,8 +40,6 @@ def run(instance: Instance) -> None:
     """
     from clew_daemon.bootstrap import BootstrapError, bootstrap, failed
     from clew_daemon.host.own_process import collect_as_usual
-    from clew_shared.config.faults import SettingsError
-    from clew_shared.config.places import places
 
     try:
         loaded = instance.loaded
@@ -51,35 +56,6 @@ def run(instance: Instance) -> None:
     raise click.exceptions.Exit(code)
 
 
-DONE = {"start": "started", "stop": "stopped", "restart": "restarted"}
-
-
-def _begins(verb: str, summary: str) -> click.Command:
-    @click.command(verb, help=summary)
-    @click.pass_obj
-    def command(instance: Instance) -> None:
-        _refuse_unmanaged(instance)
-        _ = instance.settings  # a broken config is explained better here than in the journal
-        _control(instance, verb)
-
-    return command
-
-
-start = _begins("start", "Start the systemd user service, and wait until the daemon is ready.")
-restart = _begins("restart", "Restart the systemd user service; its goals continue there.")
-
-
-@click.command()
-@click.pass_obj
-def stop(instance: Instance) -> None:
-    """Stop the systemd user service, and wait until its agents have ended."""
-    found = units.look("", home=instance.home, env=instance.env)
-    if not found.installed or found.other_home or found.error:
-        _refuse_unmanaged(instance)
-    _control(instance, "stop")
-    _refuse_unmanaged(instance)
-
-
 @contextmanager
 def _explained() -> Iterator[None]:
     try:
@@ -88,7 +64,7 @@ def _explained() -> Iterator[None]:
         raise CliError(str(error)) from None
 
 
-def _control(instance: Instance, verb: str) -> None:
+def _control(instance: Instance, verb: str, done: str) -> None:
     from clew_daemon.reading.queries import interrupted_after, last_seq
     from clew_daemon.record.doing import interrupted
 
@@ -96,8 +72,33 @@ def _control(instance: Instance, verb: str) -> None:
     with _explained():
         units.control(verb, instance.home, env=instance.env)
     count = 0 if before is None else interrupted_after(instance, before)
-    told = f"; {interrupted(count)}: the agent will be told" if count else ""
-    print(f"{DONE[verb]}{told}")
+    print(f"{done}; {interrupted(count)}: the agent will be told" if count else done)
+
+
+@parameters.command()
+def start(instance: Instance) -> None:
+    """Start the systemd user service, and wait until the daemon is ready."""
+    _refuse_unmanaged(instance)
+    _ = instance.settings  # a broken config is explained better here than in the journal
+    _control(instance, "start", "started")
+
+
+@parameters.command()
+def restart(instance: Instance) -> None:
+    """Restart the systemd user service; its goals continue there."""
+    _refuse_unmanaged(instance)
+    _ = instance.settings
+    _control(instance, "restart", "restarted")
+
+
+@parameters.command()
+def stop(instance: Instance) -> None:
+    """Stop the systemd user service, and wait until its agents have ended."""
+    found = units.look("", home=instance.home, env=instance.env)
+    if not found.installed or found.other_home or found.error:
+        _refuse_unmanaged(instance)
+    _control(instance, "stop", "stopped")
+    _refuse_unmanaged(instance)
 
 
 def _refuse_unmanaged(instance: Instance) -> None:
@@ -124,21 +125,21 @@ def service() -> None:
 
 
 WHICH = click.argument("which", type=click.Choice(["daemon", "herald", "web"]), default="daemon")
+NOW = parameters.flag("--now", "Start it, too.")
+ALL = parameters.flag("--all", "everything", "All three, and say what else remains.")
 
 
-@service.command()
-@WHICH
-@click.option("--now", is_flag=True, help="Start it, too.")
-@click.pass_obj
+@parameters.command(WHICH, NOW, of=service)
 def install(instance: Instance, which: str, now: bool) -> None:
     """Write and enable a systemd user unit for this clew: of the daemon, of `clew herald` or of `clew web`."""
     if now and which == "daemon":
         _refuse_unmanaged(instance)
+    grace_s = instance.settings.restart.stop_grace_s
     with _explained():
         done = units.install(
             _program(),
             home=instance.home,
-            stop_grace_s=instance.settings.restart.stop_grace_s,
+            stop_grace_s=grace_s,
             env=instance.env,
             now=now,
             unit=UNITS[which],
@@ -146,10 +147,7 @@ def install(instance: Instance, which: str, now: bool) -> None:
     _report(done)
 
 
-@service.command()
-@WHICH
-@click.option("--all", "everything", is_flag=True, help="All three, and say what else remains.")
-@click.pass_obj
+@parameters.command(WHICH, ALL, of=service)
 def uninstall(instance: Instance, which: str, everything: bool) -> None:
     """Stop, disable and remove a systemd user unit; with --all, say how to remove the rest of clew, too."""
     if everything:
@@ -161,22 +159,19 @@ def uninstall(instance: Instance, which: str, everything: bool) -> None:
 
 
 def _remaining(instance: Instance) -> Iterator[str]:
-    places = instance.places
+    found = instance.places
     if running := _unmanaged(instance):
         yield f"{clean(running)}: end it first"
     yield "What remains has your goals, their record, and the work in their workspaces:"
-    for path in sorted({places.config, *places.folders.values()}):
+    for path in sorted({found.config, *found.folders.values()}):
         if path.exists():
             yield f"  {clean(str(path))}"
     yield "Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."
     yield f"to remove the program:\n  {pip('uninstall', 'clew')}"
 
 
-@service.command()
-@WHICH
-@parameters.as_json
-@click.pass_obj
-def status(instance: Instance, which: str, as_json: bool) -> None:
+@reading(WHICH, of=service)
+def status(instance: Instance, which: str) -> Shown:
     """Show whether a service is installed, enabled and running."""
     grace_s = units.STOP_GRACE_S
     with suppress(CliError):  # the state of the service can be shown all the same
@@ -184,7 +179,7 @@ def status(instance: Instance, which: str, as_json: bool) -> None:
     unit = UNITS[which]
     expected = units.unit_text(unit, _program(), instance.home, grace_s)
     found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
-    show(asdict(found), _service_lines(instance, unit, found), as_json=as_json)
+    return asdict(found), _service_lines(instance, unit, found)
 
 
 def _service_lines(instance: Instance, unit: ServiceUnit, found: units.Service) -> Iterator[str]:
@@ -229,3 +224,96 @@ def _program() -> str:
     if named is None:
         raise CliError("the program `clew` is not on PATH: install it, e.g. with `pipx install .`")
     return str(Path(named).absolute())
+
+
+# -- the config
+
+FILE = click.Path(path_type=Path)
+CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", type=FILE)
+
+
+@parameters.command(CHECK, parameters.as_json)
+def config(instance: Instance, check: Path | None, as_json: bool) -> None:
+    """Show the config in effect, and where each value comes from."""
+    try:
+        loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
+    except SettingsError as error:
+        if not as_json:
+            raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
+        faults = [{"place": f.place, "message": f.message} for f in error.faults]
+        output.show({"faults": faults}, (), as_json=True, failed=True)
+        return
+    values = _effective(instance, loaded)
+    comment = "# " if check is None else ""
+    lines: list[Line] = [[(f"{check}: no errors", "")]]
+    if check is None:
+        lines = [[(f"# the file: {_file(instance)}", "dim")]]
+    lines += [[(f"{comment}{clean(sentence)}", "yellow")] for sentence in loaded.outdated]
+    if check is None:
+        lines += [_value_line(key, *one) for key, one in values.items()]
+    keys = {key: {"value": value, "source": source} for key, (value, source) in values.items()}
+    view = {"file": str(check or instance.config), "faults": [], "keys": keys}
+    output.show(view, lines, as_json=as_json)
+
+
+@parameters.command()
+def reload(instance: Instance) -> None:
+    """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
+    changes = send(instance.socket, ReloadRequest())["changes"]
+    if not changes:
+        print(f"nothing changed in {_file(instance)}")
+    sources: Mapping[str, str] = {}
+    with suppress(SettingsError, CliError):  # changed again meanwhile
+        sources = instance.loaded.sources
+    for change in changes:
+        key, old, applies = change["key"], change["old"], change["applies"]
+        if old is None and sources.get(key) == "default":
+            continue  # that a new agent brings with it
+        applies += _of_what(key) if applies == "after a restart" else ""
+        when = "" if applies == "now" else f"  (applies {applies})"
+        print(f"{clean(key)}: {_short_value(old)} -> {_short_value(change['new'])}{when}")
+
+
+def _file(instance: Instance) -> str:
+    there = "" if instance.config_text is not None else ", which does not exist"
+    return f"{clean(str(instance.config))}{there}"
+
+
+def _of_what(key: str) -> str:
+    """Return what must be restarted for a key, and how."""
+    views = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
+    unit = views.get(key.partition(".")[0], DAEMON_UNIT)
+    what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
+    return f" of {what}: {unit.to_restart}"
+
+
+def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[object, str | None]]:
+    """Return values and sources by key, with the paths in use and what profiles set for the agents' models."""
+    values = flatten(loaded.settings)
+    used = places(instance.env, instance.home, loaded.settings)
+    in_use = {f"paths.{name}": str(path) for name, path in used.folders.items()}
+    in_use["log.file"] = str(used.log_file)
+    values |= {key: path for key, path in in_use.items() if values.get(key, path) is None}
+    found = {key: (value, loaded.sources.get(key)) for key, value in values.items()}
+    profiles = {dotted(at): it for at, it in in_effect(loaded.settings).items()}
+    return found | {key: (value, f"profile {name}") for key, (value, name) in profiles.items()}
+
+
+def _value_line(key: str, value: object, source: str | None) -> Line:
+    shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+    style = "bold" if source not in (None, "default") else "dim"
+    return [(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source or 'default')}", "dim")]
+
+
+def _short_value(value: object) -> str:
+    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
+
+
+def _text(path: Path) -> str:
+    try:
+        text = configfile.read(path)
+    except configfile.ConfigFileError as error:
+        raise CliError(str(error)) from None
+    if text is None:
+        raise CliError(f"no such file: {path}")
+    return text

@@ -1,37 +1,50 @@
-"""Requests of a person to the daemon on goals: `feedback`, `unblock`, `pause`, `continue`, `cancel` and their like.
+"""Requests of a person to the daemon on goals: `feedback`, `pause`, `continue`, `cancel` and their like, and `edit`.
 
 The daemon finds the goals that are meant, decides and records; see `clew_daemon.control`.
 """
 
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.control import requests
-from clew_daemon.control.requests import GoalChangeRequest, StatusRequest
-from clew_daemon.reading.client import send
-from clew_daemon.reading.errors import print_error
+from clew_daemon.control.requests import EditRequest, GoalChangeRequest, StatusRequest
+from clew_daemon.reading.client import RequestRefused, send
+from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import goal_file
 from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
+FILE_BYTES_MAX = 1 << 20
+SENT_CHARS_MAX = 1_000_000
+"""A request is one line of the control socket, which is bounded."""
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@parameters.goal_as_given
-@click.argument("text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent.")
-@click.pass_obj
+@parameters.command(
+    parameters.goal_as_given,
+    click.argument(
+        "text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent."
+    ),
+    context_settings={"ignore_unknown_options": True},
+)
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
     """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew continue` as well."""
     print_answer(send(instance.socket, requests.FeedbackRequest(goal, " ".join(text))))
 
 
-@click.command()
-@parameters.goal_as_given
-@click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning.")
-@click.pass_obj
+@parameters.command(
+    parameters.goal_as_given,
+    click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning."),
+)
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
     found = send(instance.socket, StatusRequest(goal))["goal"]
@@ -40,20 +53,20 @@ def unblock(instance: Instance, goal: str, signature: str) -> None:
     print_answer(send(instance.socket, requests.UnblockRequest(found["id"], meant)))
 
 
-def _goals_command(kind: type[GoalChangeRequest], done: str, summary: str) -> click.Command:
+def _goals_command(
+    kind: type[GoalChangeRequest], done: str, summary: str, *more: parameters.Parameter
+) -> click.Command:
     """Make a command that asks the daemon for the same change of several goals, or of all."""
 
-    @click.command(kind.method, help=summary)
-    @parameters.goals_as_given
-    @parameters.all_goals
-    @click.pass_obj
+    @parameters.command(
+        parameters.goals_as_given, parameters.all_goals, *more, name=kind.method, help=summary
+    )
     def command(instance: Instance, goals: tuple[str, ...], every: bool, now: bool = False) -> None:
         if every == bool(goals):
             wrong = "name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS
             raise click.UsageError(wrong)
-        request = kind(goals=None if every else goals, all=every)
-        if now:
-            request = requests.PauseRequest(goals=request.goals, all=every, now=True)
+        asked = partial(requests.PauseRequest, now=True) if now else kind
+        request = asked(goals=None if every else goals, all=every)
         results = send(instance.socket, request)["results"]
         failed = [one["error"] for one in results if "error" in one]
         for one in results:
@@ -63,8 +76,8 @@ def _goals_command(kind: type[GoalChangeRequest], done: str, summary: str) -> cl
             print_error(error)
         if every:
             of = f" of {len(results)}" if failed else ""
-            goals_noun = counted(len(results), "goal").split()[1]
-            ended = f"{len(results) - len(failed)}{of} {goals_noun} {done}"
+            noun = counted(len(results), "goal").split()[1]
+            ended = f"{len(results) - len(failed)}{of} {noun} {done}"
             print(ended if results else f"no goal to {kind.method}")
         if failed:
             raise click.exceptions.Exit(ExitCode.FAILED)
@@ -101,12 +114,72 @@ retry = _goals_command(
     "queued again",
     "As `continue`, for goals only that failed, were cancelled or are blocked, or completed ones with feedback.",
 )
-pause = click.option(
-    "--now", is_flag=True, help="Interrupt a running action after `stop_grace_s`."
-)(
-    _goals_command(
-        requests.PauseRequest,
-        "paused",
-        "Stop goals until `clew continue`, after the running action.",
-    )
+pause = _goals_command(
+    requests.PauseRequest,
+    "paused",
+    "Stop goals until `clew continue`, after the running action.",
+    parameters.flag("--now", "Interrupt a running action after `stop_grace_s`."),
 )
+
+
+FILE_HELP = "The new goal file, or - for stdin, instead of an editor."
+FILE = parameters.option("--file", "FILE", FILE_HELP, type=click.Path(allow_dash=True))
+
+
+@parameters.command(parameters.goal, FILE)
+def edit(instance: Instance, goal: str, file: str | None) -> None:
+    """Change a goal's text, checks or limits in $VISUAL or $EDITOR; it must not be at work.
+
+    What was done stays, and the agent is told what has changed.
+    """
+    send(instance.socket, EditRequest(goal))  # before anyone has written anything
+    if file is not None:
+        with click.open_file(file, "rb") as stream:
+            _edited(instance, goal, stream.read(FILE_BYTES_MAX + 1))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
+    draft = folder / f"{goal}.md"
+    draft.write_text(goal_file(instance, goal), encoding="utf-8")
+    try:
+        _edit(instance, goal, draft)
+    except (CliError, KeyboardInterrupt, click.Abort) as error:
+        why = f"{error.message}\n" if isinstance(error, CliError) else f"{goal}: "
+        raise CliError(f"{why}nothing was changed; your text is kept in {draft}") from None
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _edit(instance: Instance, goal: str, draft: Path) -> None:
+    """Let a person edit until the goal file has no errors, or they have had enough."""
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
+        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
+    before = draft.read_bytes()
+    while True:
+        try:
+            click.edit(filename=str(draft))
+        except click.ClickException as error:
+            raise CliError(error.message) from None
+        if draft.read_bytes() == before:
+            print(f"{goal}: nothing was changed")
+            return
+        try:
+            _edited(instance, goal, draft.read_bytes())
+        except RequestRefused as error:
+            if not parameters.can_ask():
+                raise
+            print_error(error.message)
+            if not click.confirm("Edit it again?", default=True):
+                raise CliError("the goal file has errors") from None
+        else:
+            return
+
+
+def _edited(instance: Instance, goal: str, raw: bytes) -> None:
+    """Send the new goal file, and print what was changed."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        why = f"the goal file is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        raise CliError(why) from None
+    if len(raw) > FILE_BYTES_MAX or len(text) > SENT_CHARS_MAX:
+        raise CliError("the goal file is too long to be edited: submit it as another goal")
+    print_answer(send(instance.socket, EditRequest(goal, text)))

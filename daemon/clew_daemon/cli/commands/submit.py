@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.parameters import flag, option
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
@@ -30,8 +31,7 @@ WAITED_FOR_S = 60.0
 """How long `--wait` waits until a goal is accepted."""
 
 
-@click.command()
-@click.argument(
+GOALS = click.argument(
     "goals",
     metavar="FILE|-|TEXT...",
     nargs=-1,
@@ -39,24 +39,20 @@ WAITED_FOR_S = 60.0
     type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
     help="Goal files, - for stdin, or the text of a goal in quotes.",
 )
-@click.option("--wait", is_flag=True, help="Show progress; exit 0 if all goals were completed.")
-@click.option("--name", metavar="NAME", help="The goal's name, for `depends_on` and commands.")
-@click.option("--agent", metavar="AGENT", help="The agent that works on the goals.")
-@click.option("--workspace", metavar="DIR", help="Where the agent works.")
-@click.option("--new", is_flag=True, help="Work in a fresh folder, also inside a git repository.")
-@click.option("--check", "checks", metavar="CMD", multiple=True, help="A check; may be repeated.")
-@parameters.as_json
-@click.pass_obj
+
+
+@parameters.command(
+    GOALS,
+    flag("--wait", "Show progress; exit 0 if all goals were completed."),
+    option("--name", "NAME", "The goal's name, for `depends_on` and commands."),
+    option("--agent", "AGENT", "The agent that works on the goals."),
+    option("--workspace", "DIR", "Where the agent works."),
+    flag("--new", "Work in a fresh folder, also inside a git repository."),
+    option("--check", "checks", "CMD", "A check; may be repeated.", multiple=True),
+    parameters.as_json,
+)
 def submit(
-    instance: Instance,
-    /,
-    goals: tuple[str, ...],
-    wait: bool,
-    as_json: bool,
-    new: bool,
-    name: str | None,
-    workspace: str | None,
-    **given: Any,
+    instance: Instance, goals: tuple[str, ...], wait: bool, new: bool, as_json: bool, **given: Any
 ) -> None:
     """Add goals to the inbox: files, or the text of a goal.
 
@@ -69,11 +65,12 @@ def submit(
 
     if as_json and wait:
         raise click.UsageError("--json cannot be used with --wait")
-    if new and workspace is not None:
+    given["workspace"] = _absolute(given["workspace"])
+    options = submission.SubmitOptions(**given)
+    if new and options.workspace is not None:
         raise click.UsageError("--new cannot be used with --workspace")
-    if name is not None and len(goals) > 1:
+    if options.name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
-    options = submission.SubmitOptions(name, given["agent"], _absolute(workspace), given["checks"])
     checked = submission.check_goals(instance, goals, options, new=new)
     is_running = ask(instance.socket, PingRequest()) is not None
     if wait and not is_running:

@@ -1,10 +1,11 @@
-"""`clew undo`: restores what a goal, or one of its subtasks, has changed in the workspace.
+"""`clew diff` and `clew undo`: what a goal, or one of its subtasks, has changed in the workspace, and its restoration.
 
-The daemon decides what is restored, and restores it; this shows it first, and asks.
+The daemon decides what is restored, and restores it; `undo` shows it first, and asks.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
@@ -13,10 +14,11 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.control.requests import UndoRequest
+from clew_daemon.reading import diff as views
 from clew_daemon.reading.client import NoAnswer, send
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, columns, print_lines, show
+from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
 from clew_daemon.reading.sanitize import clean, counted
 
 if TYPE_CHECKING:
@@ -26,15 +28,48 @@ DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""
 
 
-@click.command()
-@parameters.goal
-@parameters.subtask
-@click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
-@click.option(
-    "--theirs", is_flag=True, help="Also overwrite what someone else changed, or a later subtask."
+@parameters.command(
+    parameters.goal,
+    parameters.subtask,
+    parameters.flag("--stat", "Show the files with counts of lines instead."),
+    parameters.as_json,
 )
-@parameters.as_json
-@click.pass_obj
+def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
+    """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
+    if stat and as_json:
+        raise click.UsageError("use one of --stat and --json")
+    at = parameters.position(instance, goal, subtask)
+    views.hide_keys(instance)
+    with views.goal_diff(instance, goal, at) as found:
+        if as_json:
+            print_json(views.json_view(found, at))
+        elif on_terminal():
+            os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
+            colour = not os.environ.get("NO_COLOR")
+            text = [*_diff_lines(found, stat=stat, colour=colour), "\n".join(views.notes(found))]
+            click.echo_via_pager(text, color=colour)  # it ends the last line
+        else:
+            for line in _diff_lines(found, stat=stat, colour=False):
+                print(line, end="")
+            for note in views.notes(found):
+                print_note(note)
+
+
+def _diff_lines(found: views.GoalDiff, *, stat: bool, colour: bool) -> Iterator[str]:
+    if stat:
+        yield from (f"{line}\n" for line in views.stat_lines(found, colour=colour))
+        return
+    for kind, text in views.diff_lines(found):
+        yield f"{views.coloured(kind, text) if colour else text}\n"
+
+
+@parameters.command(
+    parameters.goal,
+    parameters.subtask,
+    parameters.flag("--yes", "Do not ask, for scripts."),
+    parameters.flag("--theirs", "Also overwrite what someone else changed, or a later subtask."),
+    parameters.as_json,
+)
 def undo(
     instance: Instance, goal: str, subtask: str | None, yes: bool, theirs: bool, as_json: bool
 ) -> None:

@@ -6,15 +6,15 @@ each snapshot equals the state that its events fold into.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-
-import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.learning import deltas
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, show
+from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger import EventRow, LedgerError, LedgerFault, Reader, VerifyReport
@@ -26,17 +26,15 @@ from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, as_dict,
 from clew_shared.record.state import State
 
 
-@click.command()
-@parameters.as_json
-@click.pass_obj
-def verify(instance: Instance, as_json: bool) -> None:
+@parameters.reading()
+def verify(instance: Instance) -> parameters.Shown:
     """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
     report = check_ledger(instance.ledger, instance.places.state)
     line: Line = [("ok", "green"), (f": {held(report)}", "")]
     if fault := report.fault:
         of = f" of {fault.goal}" if fault.goal else ""
         line = [("error", "bold red"), (clean(f"{place(fault)}{of}: {fault.message}"), "")]
-    show(asdict(report), [line], as_json=as_json, failed=not report.ok)
+    return asdict(report), [line], not report.ok
 
 
 def held(report: VerifyReport) -> str:
@@ -55,24 +53,20 @@ def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
     The folder `state` shows what the ledger once held and has lost since.
     """
     if state and (gone := lost(path, state)):
-        return _report(LedgerFault(None, None, f"the ledger {gone.what}"))
+        return VerifyReport(False, 0, 0, LedgerFault(None, None, f"the ledger {gone.what}"))
     if not path.exists():
-        return _report(None)
+        return VerifyReport(True, 0, 0, None)
     behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
     found = verify_record(path)
-    return _report(found.fault or _fold_fault(path) or behind, found.events, found.goals)
-
-
-def _report(fault: LedgerFault | None, events: int = 0, goals: int = 0) -> VerifyReport:
-    return VerifyReport(fault is None, events, goals, fault)
+    fault = found.fault or _fold_fault(path) or behind
+    return VerifyReport(fault is None, found.events, found.goals, fault)
 
 
 def _behind(path: Path, state: Path) -> LedgerFault | None:
     """Return the fault that recorded events are missing; a copy of another home may lack some."""
-    try:
+    missing = None
+    with suppress(LedgerError, OSError):  # the check of the record reports it
         missing = lacking(path, state)
-    except (LedgerError, OSError):
-        return None  # the check of the record reports it
     if missing is None or missing.is_copied:
         return None
     return LedgerFault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
@@ -82,7 +76,7 @@ def _fold_fault(path: Path) -> LedgerFault | None:
     try:
         with Reader.open(path) as reader:
             goals = (fault for goal in reader.goals() for fault in _goal_faults(reader, goal))
-            return next(goals, None) or next(_playbook_faults(reader), None)
+            return next(chain(goals, _playbook_faults(reader)), None)
     except LedgerError as error:
         return LedgerFault(None, None, error.what)
 

@@ -43,9 +43,7 @@ TOLD_BEFORE = "loop.detected"
 FOOT = "Ctrl-C stops watching; the goals continue."
 
 
-@click.command("watch")
-@parameters.some_goals
-@click.pass_obj
+@parameters.command(parameters.some_goals, name="watch")
 def command(instance: Instance, goals: tuple[str, ...]) -> None:
     """Show what goals do as it happens, until they end or need you; without GOAL all goals, until Ctrl-C.
 
@@ -208,7 +206,7 @@ def brief_lines(goal: GoalView, at: float, chars: int) -> list[Line]:
 
 
 class LiveView:
-    """Entries that scroll by, and below them where the goals stand, as many as there is room for."""
+    """Entries that scroll by, and below them where the goals stand, as many as a window has room for."""
 
     def __init__(self, *, several: bool, foot: str) -> None:
         from rich.console import Console
@@ -230,32 +228,23 @@ class LiveView:
         at = time.monotonic()
         if self._is_changed or at - self._drawn_at > REDRAW_S:
             self._is_changed, self._drawn_at = False, at
-            self.live.update(self._group(self.fitted(goals, note, time.time())), refresh=True)
+            self.live.update(self._group(self.standing(goals, note, time.time())), refresh=True)
 
-    def fitted(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
-        """Return the lines that there is room for: goals that need a person first, always one that is at work."""
-        ordered = in_view(goals)
-        working = next((one for one in ordered if one["status"] == "in_progress"), None)
-        if working is not None and working is not ordered[0]:  # behind one that needs a person
+    def standing(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
+        """Return where the goals stand: those that need a person first, always one that is at work."""
+        ordered, size = in_view(goals), self._console.size
+        working = next((one for one in ordered[1:] if one["status"] == "in_progress"), None)
+        if working is not None and ordered[0]["status"] != "in_progress":
             ordered = [ordered[0], working, *(o for o in ordered[1:] if o is not working)]
-        foot: list[Line] = [[(note, "yellow")]] if note else []
-        foot += [[(self._foot, "dim")]] if self._foot else []
-        room = self._console.size.height - 2 - self.height(foot)
-        rows = max(2, (room - 5) if len(ordered) == 1 else 2)
-        chars = rows * (self._console.size.width - 8) - (0 if len(ordered) == 1 else 60)
+        rows = size.height // 2 if len(ordered) == 1 else 2
+        most = max(2, size.height // 6)
         lines: list[Line] = [[("", "")]]
-        for number, goal in enumerate(ordered):
-            brief, rest = brief_lines(goal, at, max(40, chars)), len(ordered) - number
-            if number and self.height(lines) + self.height(brief) + (rest > 1) > room:
-                lines.append([(f"… and {rest} more: clew status", "dim")])
-                break
-            lines += brief
-        return [*lines, *foot]
-
-    def height(self, lines: Sequence[Line]) -> int:
-        """Return how many rows of the window the wrapped lines take."""
-        options = self._console.options.update(width=max(1, self._console.size.width))
-        return len(self._console.render_lines(self._group(lines), options)) if lines else 0
+        for goal in ordered[:most]:
+            lines += brief_lines(goal, at, max(40, rows * (size.width - 8) - 20))
+        if more := len(ordered[most:]):
+            lines.append([(f"… and {more} more: clew status", "dim")])
+        lines += [[(note, "yellow")]] if note else []
+        return [*lines, *([[(self._foot, "dim")]] if self._foot else [])]
 
     def _group(self, lines: Sequence[Line]) -> Group:
         from rich.console import Group

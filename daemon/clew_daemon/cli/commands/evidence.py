@@ -1,4 +1,4 @@
-"""`clew loops`: when an agent was told that it repeats itself, or refused an action, why, and what came of it."""
+"""`clew loops` and `clew proof`: the evidence for what an agent was refused, and for its word that it is done."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,15 +6,23 @@ from typing import Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.parameters import Shown, reading
+from clew_daemon.control.requests import AcceptRequest
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import INDENT, Line, show
-from clew_daemon.reading.queries import ledger_if_any
+from clew_daemon.reading.output import INDENT, Line
+from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.record import findings
 from clew_daemon.record.findings import Step
 from clew_shared.gate.table import WHAT_ELSE
 from clew_shared.gate.words import BRING_NEWS
+from clew_shared.proof import label
+from clew_shared.record.codec import decode
 from clew_shared.record.moment import local
+from clew_shared.record.snapshot_events import CheckRun, ProofMade
+from clew_shared.record.state import State
 from clew_shared.text import words
 from clew_shared.text.shorten import both_ends, one_line
 
@@ -33,13 +41,8 @@ Loop = Mapping[str, Any]
 """An entry of `clew loops --json` (`record.findings`)."""
 
 
-@click.command()
-@parameters.optional_goal
-@parameters.limit()
-@parameters.before("loops before this event")
-@parameters.as_json
-@click.pass_obj
-def loops(instance: Instance, goal: str | None, limit: int, before: int, as_json: bool) -> None:
+@reading(parameters.optional_goal, parameters.limit(), parameters.before("loops before this event"))
+def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Shown:
     """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
     found: Sequence[Loop] = ()
     more, steps = False, dict[int, Step]()
@@ -55,7 +58,7 @@ def loops(instance: Instance, goal: str | None, limit: int, before: int, as_json
     lines = [line for entry in found for line in loop_lines(entry, steps)]
     ends: list[Line] = [[(LEGEND if found else "no loops", "dim")]]
     text = [*parameters.earlier_lines(more, "loops", command), *lines, *ends]
-    show({"loops": found, "more": more}, text, as_json=as_json)
+    return {"loops": found, "more": more}, text
 
 
 def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line]:
@@ -160,3 +163,101 @@ def _came(entry: Loop) -> str:
 
 def _indented(text: str, style: str = "") -> Line:
     return [(f"{INDENT}{text}", style)]
+
+
+# -- proof
+
+DEADLINE_S = 180.0
+SAYS_NOT = (
+    "It does not say that the tests are good ones, nor that the code does what was meant where no test looks. "
+    "A check of your own that is not in the workspace says more."
+)
+SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
+_MOMENTS = ("before the work", "at the finish", "without its changes")
+_WITHOUT = {
+    "pass": "Its tests pass without its other changes, too: they test nothing of its work.",
+    "fail": "Its tests fail without its other changes: they do test its work.",
+}
+
+
+@reading(
+    parameters.goal,
+    parameters.flag("--accept", "Accept the work as it is, and end the goal."),
+    click.argument("why", required=False, default=""),
+)
+def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
+    """Show what speaks for a goal's finish: its label, what judges it and was changed, and each run of its checks.
+
+    Exit code 0: it ended proven, checked, with tests of its own, or accepted; 1: any other.
+    """
+    if why and not accept:
+        raise click.UsageError("WHY is for --accept")
+    said = ""
+    if accept:
+        said = send(instance.socket, AcceptRequest(goal, why), within_s=DEADLINE_S)["said"]
+    state = goal_state(instance, goal)
+    made = _last(instance, state)
+    if made is None:
+        none = "no finish whose checks passed has been proved yet"
+        missing = none if state.spec.checks else "the goal has no checks"
+        raise CliError(f"{goal}: there is no proof: {missing}")
+    accepted = state.proof.accepted if state.proof else None
+    view = made.model_dump(mode="json", include=SHOWN)
+    view |= {"goal": goal, "accepted": accepted, "reason": reason_of(state, made) or None}
+    good = state.goal.status == "completed" and (made.label in label.ENDS or bool(accepted))
+    return view, [f"{goal}: {said}"] if accept else proof_lines(state, made), not good
+
+
+def _last(instance: Instance, state: State) -> ProofMade | None:
+    if state.proof is None:
+        return None
+    with open_ledger(instance) as reader:
+        row = next(iter(reader.read(state.goal_id, state.proof.seq - 1, 1)), None)
+    found = decode(row.body) if row else None
+    return found if isinstance(found, ProofMade) else None
+
+
+def reason_of(state: State, made: ProofMade) -> str:
+    """Return why the agent says that the goal needs its changes: at the last refusal, or when the proof was made."""
+    return (state.proof.reason if state.proof else "") or made.reason
+
+
+def proof_lines(state: State, made: ProofMade) -> Iterator[Line]:
+    """Yield a proof as a person reads it."""
+    accepted = state.proof.accepted if state.proof else None
+    yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
+    said = label.words(made.label, "", accepted)
+    yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
+    for what, text in (("why", made.why), ("its reason", reason_of(state, made))):
+        if text:
+            yield [(f"{what}: ", "bold"), (clean(text), "")]
+    if made.taken_away:
+        yield [("taken away for the second run:", "bold")]
+        yield from ([(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away)
+    yield [("checks:", "bold")]
+    for one in made.checks:
+        yield [(f"  {clean(one.name)}", "")]
+        for moment, run in zip(_MOMENTS, (one.before, one.finish, one.view), strict=True):
+            yield [(f"    {moment}: ", "dim"), (_run(run), "")]
+    yield from ([(f"  {clean(line)}", "dim")] for line in made.output.splitlines()[-12:])
+    if made.without_work:
+        yield [(_WITHOUT[made.without_work], "")]
+    if made.diff:
+        yield [("its change of what judges it:", "bold")]
+        styles = {"+": "green", "-": "red"}
+        for line in made.diff.splitlines():
+            yield [(f"  {clean(line)}", styles.get(line[:1], ""))]
+    yield [(SAYS_NOT, "dim")]
+    if state.proof and state.proof.asked:
+        accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
+        yield [(f"You are asked: {accept}", "yellow")]
+        yield [(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")]
+
+
+def _run(run: CheckRun | None) -> str:
+    if run is None:
+        return "not run"
+    ended = {None: "took too long", 0: "passed"}.get(run.exit_code, f"exit code {run.exit_code}")
+    counts = (("passed", run.passed), ("failed", run.failed), ("skipped", run.skipped))
+    tests = ", ".join(f"{n} {what}" for what, n in counts if n)
+    return f"{ended} in {run.seconds:.1f} s{f' ({tests})' if tests else ''}"

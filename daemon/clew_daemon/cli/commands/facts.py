@@ -8,15 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from clew_daemon.control.requests import ExecutorEnvRequest, PingRequest
+from clew_daemon.control.requests import PingRequest
 from clew_daemon.host import git as git_host
 from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.leftovers import left
 from clew_daemon.processes import cgroups
-from clew_daemon.reading.client import NoDaemon, ask, send
+from clew_daemon.reading.client import NoDaemon, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
@@ -71,26 +72,16 @@ BROKEN_CONFIG_FIX = (
 )
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"
+HERALD_START = "clew herald, or systemctl --user start clew-herald; nothing is sent until then"
 
 
 def run_program(
     command: list[str], within_s: float, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str] | str:
-    """Run a program and capture its output; return the error as a text where it cannot be run or takes too long.
-
-    `env` is its whole environment, None that of this process.
-    """
+    """Run a program and capture its output; return the error as a text where it cannot be run or takes too long."""
+    read = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-            env=env,
-        )
+        return read(command, text=True, errors="replace", timeout=within_s, env=env)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]}: {error}"
 
@@ -103,12 +94,6 @@ def probe_sandbox() -> SandboxReport | str:
     if done.returncode:
         return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
     return SandboxReport.model_validate_json(done.stdout)
-
-
-def executor_env(instance: Instance) -> dict[str, str]:
-    """Return the environment of executors: that of the running daemon, without one that of this process."""
-    found = ask(instance.socket, ExecutorEnvRequest())
-    return git_host.read_identity(instance.env) | dict(instance.env) if found is None else found
 
 
 def settings_of(instance: Instance) -> Settings:
@@ -142,26 +127,23 @@ def config(instance: Instance) -> Iterator[Finding]:
 
 
 def folders(instance: Instance) -> Iterator[Finding]:
-    places = instance.places
     for name in ("inbox", "outbox", "workspaces", "state", "run"):
-        yield _folder(name, getattr(places, name), private=name in ("state", "run"))
-    free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
+        yield _folder(name, getattr(instance.places, name), private=name in ("state", "run"))
+    free_mb = shutil.disk_usage(_existing(instance.places.state)).free >> 20
     fix = "free some: on a full disk clew accepts and runs nothing" if free_mb < FREE_MB_MIN else ""
     yield Finding("free space", "warn" if fix else "ok", f"{free_mb} MB", fix)
 
 
 def _folder(name: str, path: Path, *, private: bool) -> Finding:
     if not path.exists():
-        above = _existing(path)
-        if os.access(above, os.W_OK | os.X_OK):
+        if os.access(above := _existing(path), os.W_OK | os.X_OK):
             return Finding(name, "ok", f"{path} (created on first start)")
         return Finding(name, "fail", f"{path} cannot be created", f"make {above} writable for you")
     if not path.is_dir():
         return Finding(name, "fail", f"{path} is not a directory", "move it away")
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         return Finding(name, "fail", f"{path} is not writable", f"chmod u+rwx {path}")
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if private and mode & 0o077:
+    if private and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
         return Finding(name, "warn", f"{path} is open to others ({mode:o})", f"chmod 700 {path}")
     return Finding(name, "ok", str(path))
 
@@ -177,7 +159,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
         yield Finding("ledger", "ok", f"{instance.ledger} (created on first start)")
         return
     try:
-        goals = goal_ids(instance)
+        goals = counted(len(goal_ids(instance)), "goal")
         missing = lacking(instance.ledger, instance.places.state)
     except (LedgerError, OSError) as error:
         yield Finding("ledger", "fail", str(error))
@@ -186,8 +168,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
         behind = missing.error(instance.ledger)
         yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
     else:
-        found = f"{instance.ledger}, {counted(len(goals), 'goal')}; check it with `clew verify`"
-        yield Finding("ledger", "ok", found)
+        yield Finding("ledger", "ok", f"{instance.ledger}, {goals}; check it with `clew verify`")
 
 
 def daemon(instance: Instance) -> Iterator[Finding]:
@@ -234,8 +215,7 @@ def herald(instance: Instance) -> Iterator[Finding]:
         found = f"{one['label']}: since {local(one['failing_since'])}: {one['error']}"
         yield Finding("herald", "warn", found, HERALD_FIX)
     if running is None:
-        fix = "clew herald, or systemctl --user start clew-herald; nothing is sent until then"
-        yield Finding("herald", "warn", "not running", fix)
+        yield Finding("herald", "warn", "not running", HERALD_START)
     elif not failing:
         yield Finding("herald", "ok", f"pid {running.pid}")
 
@@ -258,8 +238,7 @@ def cgroup(instance: Instance) -> Iterator[Finding]:
         view = send(instance.socket, PingRequest())["cgroup"]
     except NoDaemon:
         own, why_not = cgroups.own_group()
-        if own:
-            why_not = cgroups.why_not_delegated(own, is_delegated)
+        why_not = cgroups.why_not_delegated(own, is_delegated) if own else why_not
         view = {"path": None if why_not else str(own), "why_not": why_not}
     if view["path"]:
         yield Finding("control groups", "ok", f"one per worker in {view['path']}")
@@ -281,14 +260,13 @@ def git(instance: Instance) -> Iterator[Finding]:
         yield Finding("git", "warn" if fix else "ok", found, fix)
     except StoreError as error:
         yield Finding("git", "warn", f"takes no snapshots: {error}")
-    found_names = git_host.read_identity(instance.env)
-    if len(found_names) < len(git_host.NAMES):
-        parts = {"GIT_AUTHOR_NAME": "name", "GIT_AUTHOR_EMAIL": "email"}
-        lacking = " and ".join(what for key, what in parts.items() if key not in found_names)
-        yield Finding("git identity", "warn", f"no {lacking or 'committer'} set", IDENTITY_FIX)
-    else:
-        who = f"{found_names['GIT_AUTHOR_NAME']} <{found_names['GIT_AUTHOR_EMAIL']}>"
-        yield Finding("git identity", "ok", who)
+    who = git_host.read_identity(instance.env)
+    if len(who) == len(git_host.NAMES):
+        found = f"{who['GIT_AUTHOR_NAME']} <{who['GIT_AUTHOR_EMAIL']}>"
+        yield Finding("git identity", "ok", found)
+        return
+    no = " and ".join(one for one in ("name", "email") if f"GIT_AUTHOR_{one.upper()}" not in who)
+    yield Finding("git identity", "warn", f"no {no or 'committer'} set", IDENTITY_FIX)
 
 
 def systemd(instance: Instance) -> Iterator[Finding]:

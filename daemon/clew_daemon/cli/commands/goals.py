@@ -1,0 +1,250 @@
+"""Commands that show goals: `status`, `history`, `show`, `context` and `logs`.
+
+`status` asks the daemon; where none answers it shows the last state on record, and says so at the end.
+"""
+
+import json
+import select
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.parameters import Shown, reading
+from clew_daemon.reading import actions, output
+from clew_daemon.reading.actions import Action
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
+from clew_daemon.reading.output import RESULT_STYLE, Line, columns
+from clew_daemon.reading.queries import all_goals, goal_id, goal_state, one_goal, open_ledger
+from clew_daemon.reading.sanitize import clean, short
+
+RECENT = 10
+"""How many goals that have ended the list shows."""
+DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
+ARGS_CHARS = 120
+"""The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
+POLL_S = 0.2
+
+
+@reading(
+    parameters.optional_goal,
+    parameters.limit(RECENT, " that have ended"),
+    parameters.flag("--all", "every", "Show all that have ended."),
+    parameters.option("--before", "ID", "Only goals accepted before this one."),
+)
+def status(instance: Instance, goal: str | None, limit: int, every: bool, before: str) -> Shown:
+    """Show the goals that have not ended and the last that have, or one goal's tree and progress.
+
+    Goals that need you come first, those that have ended last.
+    """
+    if goal is not None:
+        view = one_goal(instance, goal)
+    else:
+        last = goal_id(instance, before) if before else None
+        view = all_goals(instance, None if every else limit, last)
+    if daemon := view["daemon"]:
+        view["daemon"] = {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
+    return view, _status_lines(instance, view)
+
+
+def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]:
+    from clew_daemon.reading import goal_list
+    from clew_daemon.reading.goal_text import goal_lines
+
+    daemon, is_stopped = view["daemon"], {"stopped": view["daemon"] is None}
+    if daemon:
+        yield from goal_list.daemon_lines(daemon)
+    if "goal" in view:
+        report = instance.report_of(view["goal"]["id"])
+        yield from goal_lines({**view["goal"], **is_stopped}, report=report)
+    else:
+        goals = goal_list.in_view({**goal, **is_stopped} for goal in view["goals"])
+        none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
+        yield from goal_list.inbox_lines(view.get("inbox") or ())
+        yield from goal_list.overview(goals) or [[(clean(none), "dim")]]
+        yield from goal_list.left_out_lines(goals, view.get("left_out") or 0)
+        yield from goal_list.needs_lines(goals)
+    if daemon is None:
+        yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)
+
+
+@parameters.command(
+    parameters.goal,
+    parameters.limit(),
+    parameters.before("actions before this one"),
+    parameters.flag("--iterations", "Show what was found in each turn instead."),
+    parameters.as_json,
+)
+def history(
+    instance: Instance, goal: str, limit: int, before: int, iterations: bool, as_json: bool
+) -> None:
+    """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
+    if iterations:
+        found, more = _iterations(instance, goal, limit, before)
+        rows = [row for one in found for row in _iteration_rows(one)]
+    else:
+        found, more = actions.last_actions(instance, goal, limit, before, outputs=as_json)
+        again = any(one.get("attempt", 1) > 1 for one in found)
+        rows = [_action_row(action, attempt=again) for action in found]
+    what, option = ("iterations", "--iterations ") if iterations else ("actions", "")
+    lines = [] if found else [_none_yet(instance, goal, what)]
+    if found:
+        first = found[0].get("seq", found[0].get("iteration"))
+        command = f"clew history {goal} {option}--before {first}"
+        lines = [*parameters.earlier_lines(more, what, command), *columns(rows)]
+    output.show({"goal": goal, what: found, "more": more}, lines, as_json=as_json)
+
+
+def _none_yet(instance: Instance, goal: str, what: str) -> Line:
+    """Return a line saying that there are no actions or iterations yet, and which action is running."""
+    from clew_daemon.reading.goal_text import shown_action
+
+    flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
+    if not flights:
+        return [(f"no {what} yet", "dim")]
+    running = "running" if instance.holder is not None else "begun before the daemon ended"
+    last = flights[-1]
+    action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
+    show = f"clew show {clean(goal)} {last.seq}"
+    return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
+
+
+def _iterations(
+    instance: Instance, goal: str, limit: int | None, before: int | None
+) -> tuple[Sequence[Action], bool]:
+    from clew_daemon.record.iterations import IterationFold
+    from clew_daemon.record.store import catch_up
+
+    with open_ledger(instance) as reader:
+        records = list(catch_up(IterationFold(), reader, goal))
+    found = [one for one in records if before is None or one["iteration"] < before]
+    shown = found if limit is None else found[-limit:]
+    return shown, len(shown) < len(found)
+
+
+def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield a row for each call of an iteration: what was done and what was found."""
+    from clew_shared.prompt.reasoning import did, found, reasoning_line
+    from clew_shared.record.moment import local
+
+    told = ("insights", "learning", "outcome", "raw_output")
+    lines = [
+        reasoning_line(did(call["tool"], call["params"]), found(*(call[key] for key in told)))
+        for call in record["tool_calls"]
+    ]
+    at, progress = local(record["timestamp"]), record["progress_assessment"]
+    for line in lines or [record["synthesis"] or "no action"]:
+        head = (f"iteration {record['iteration']}", "")
+        yield [head, (clean(at), "dim"), (clean(progress), "dim"), (clean(line), "")]
+
+
+def _action_row(action: Action, *, attempt: bool) -> Line:
+    from clew_daemon.reading.goal_text import shown_action
+    from clew_shared.record.moment import local
+    from clew_shared.text.words import ordinal
+
+    run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
+    return [
+        (f"#{action['seq']}", "dim"),
+        (clean(local(action["timestamp"])), "dim"),
+        (actions.place(action), ""),
+        (f"epoch {action['epoch']}", "dim"),
+        *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
+        (f"{clean(action['result'])}{run}", RESULT_STYLE.get(action["result"], "")),
+        (actions.took(action) or "-", "dim"),
+        (short(shown_action(action), ARGS_CHARS), ""),
+    ]
+
+
+SEQ_HELP = "As `clew history GOAL` lists it."
+
+
+@reading(parameters.goal, click.argument("seq", type=parameters.SEQ, metavar="SEQ", help=SEQ_HELP))
+def show(instance: Instance, goal: str, seq: int) -> Shown:
+    """Show one action in full: arguments, verdict, result, time, and all of its output."""
+    action = actions.whole_action(instance, goal, seq)
+    return {"goal": goal, "action": action}, actions.action_lines(goal, action)
+
+
+TURN_HELP = "Show the prompt of turn N instead, with what changed since the turn before."
+
+
+@reading(parameters.goal, parameters.option("--turn", "N", TURN_HELP, type=click.IntRange(1)))
+def context(instance: Instance, goal: str, turn: int | None) -> Shown:
+    """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
+    from clew_daemon.reading import prompt_text
+    from clew_shared.prompt.compact import compact_context
+
+    if turn:
+        found = prompt_text.inspected(instance, goal, turn)
+        if found.turn != turn:
+            raise CliError(f"{goal} has no turn {turn} yet; the next one is turn {found.turns}")
+        return {"goal": goal, **asdict(found)}, prompt_text.turn_lines(found, whole=True)
+    prompt, known = prompt_text.preview(instance, goal), instance.settings_for_display.context
+    state = goal_state(instance, goal)
+    text = compact_context(state, known.max_chars, recent_actions=known.recent_actions)
+    lines: list[Line] = [[(f"-- {clean(prompt.note)}", "yellow")]] if prompt.note else []
+    for role, said in prompt.said:
+        lines += [[(f"== {role}", "bold")], [(clean(said, lines=True), "")]]
+    lines += prompt_text.size_lines(prompt.rows, prompt.left_out)
+    return {"goal": goal, "context": text, "chars": len(text), **asdict(prompt)}, lines
+
+
+LINES = click.IntRange(0, LINES_MAX)
+
+
+@parameters.command(
+    parameters.optional_goal,
+    parameters.flag("-f", "--follow", "Follow new lines, until Ctrl-C."),
+    click.option(
+        "-n", "--lines", type=LINES, default=100, show_default=True, help="Number of lines."
+    ),
+    parameters.as_json,
+)
+def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
+    """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
+    if as_json and follow:
+        raise click.UsageError("--json cannot be used with --follow")
+    if not follow and not (instance.log_file.exists() or rotated(instance.log_file).exists()):
+        raise CliError(
+            f"there is no log at {instance.log_file}: no daemon has run here, `[log] file` names another, or it was "
+            "removed\nunder systemd, see also: journalctl --user -u clew -o cat"
+        )
+    with closing(LogTail(instance.log_file)) as tail:
+        last = list(entries_of(tail.last(), goal))
+        entries = last[-lines:] if lines else []
+        if as_json:
+            output.print_json({"log": entries})
+            return
+        _print(entries)
+        while follow:
+            entries = list(entries_of(tail.added(), goal))
+            _print(entries)
+            if not entries:
+                _wait()
+
+
+def _wait() -> None:
+    """Wait for `POLL_S`; raise BrokenPipeError as soon as the reader of our output has ended."""
+    sys.stdout.flush()
+    reader = select.poll()
+    with suppress(ValueError, OSError):  # no file descriptor: nothing to poll
+        reader.register(sys.stdout.fileno(), 0)  # errors and hang-ups are always reported
+    if reader.poll(POLL_S * 1000):
+        raise BrokenPipeError
+
+
+def _print(entries: list[LogEntry]) -> None:
+    from clew_daemon.logs.look import pieces
+
+    if output.on_terminal():
+        output.print_lines(pieces(entry) for entry in entries)
+    else:
+        for entry in entries:
+            print(json.dumps(entry), flush=True)
