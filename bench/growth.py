@@ -37,7 +37,7 @@ OF_ACTIONS = {
     "fold of all": "the goal's state without a snapshot",
 }
 OF_GOALS = {"recovery": READY, "daemon": "the daemon's memory (PSS)"}
-COMMANDS = {command: f"`clew {command}`" for command in ("status", "history", "loops")}
+COMMANDS = {command: f"`clew {command}`" for command in ("status", "history")}
 CURVES = {
     "at work again": "clew: a killed daemon's start to its worker's hello",
     "history": "clew history",
@@ -159,7 +159,7 @@ def made(folder: Path, kind: str, count: int, config: str) -> Home:
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
-    actions = options.actions or [100, 1_000, 10_000, *(50_000, 100_000) * options.full]
+    actions = options.actions or [100, 1_000, 10_000, *(100_000,) * options.full]
     goals = options.goals or ([1_000, 5_000] if options.full else [500])
     config = bench_agent("grow", str(options.steps), "times.txt")
     with disk_folder() as folder:
