@@ -4,15 +4,16 @@ ExecutorReady comes first. Each request is answered by one reply with its `id`, 
 executor ends when the daemon closes its end, after ExecutorFailed, and (exit code 78) after a line that is not valid.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.snapshots.entries import Reverted
-from clew_shared.wire.framing import WireMessage, encode
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1024 * 1024
 
@@ -43,15 +44,13 @@ class ExecutorFailed(WireMessage):
     error: str
 
 
-class _Request(WireMessage):
+class _Numbered(WireMessage):
+    """A request, or the reply with the same number."""
+
     id: int = 0
 
 
-class _Reply(WireMessage):
-    id: int
-
-
-class RunRequest(_Request):
+class RunRequest(_Numbered):
     """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
 
     `limit` names the setting that says `timeout_s`.
@@ -66,7 +65,7 @@ class RunRequest(_Request):
     output_bytes: int = 65536
 
 
-class DigestRequest(_Request):
+class DigestRequest(_Numbered):
     """Ask for the digest of the world, or only for a look (`names_only`).
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
@@ -79,7 +78,7 @@ class DigestRequest(_Request):
     report: bool = False
 
 
-class CheckRequest(_Request):
+class CheckRequest(_Numbered):
     """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`.
 
     `fresh_tmp`: its TMPDIR is a new folder, which is removed afterwards.
@@ -94,7 +93,7 @@ class CheckRequest(_Request):
     fresh_tmp: bool = False
 
 
-class SnapshotRequest(_Request):
+class SnapshotRequest(_Numbered):
     """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
 
     Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more. `own`: as in DigestRequest.
@@ -107,7 +106,7 @@ class SnapshotRequest(_Request):
     room_bytes: int
 
 
-class RestoreRequest(_Request):
+class RestoreRequest(_Numbered):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
     Folders that become empty are removed, but for those of `kept`, by their quoted names.
@@ -118,7 +117,7 @@ class RestoreRequest(_Request):
     entries: tuple[Reverted, ...]
 
 
-class _Proving(_Request):
+class _Proving(_Numbered):
     """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
 
     `since` is when the first one was taken, in seconds since 1970; `theirs` has the tree with a file as someone else
@@ -171,7 +170,7 @@ class WorldDigest(WireMessage):
         return UNKNOWN if self.partial else self.digest
 
 
-class ActionDone(_Reply):
+class ActionDone(_Numbered):
     """The answer to RunRequest: an action's outcome, and the world after it. `touched` includes what a check changed.
 
     `changed` says whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
@@ -188,14 +187,14 @@ class ActionDone(_Reply):
     touched: Touched = Touched()
 
 
-class ActionSaid(_Reply):
+class ActionSaid(_Numbered):
     """What a running command has printed last; sent before the answer to RunRequest, at most once a second."""
 
     type: Literal["said"] = "said"
     tail: str
 
 
-class SnapshotDone(_Reply):
+class SnapshotDone(_Numbered):
     """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
 
     `no_room`: it would have made the store larger than it may be.
@@ -216,7 +215,7 @@ class SnapshotDone(_Reply):
     no_room: bool = False
 
 
-class RestoreDone(_Reply):
+class RestoreDone(_Numbered):
     """The answer to RestoreRequest: the names restored, with their objects as in Touched, and those left.
 
     An entry is left where something else was there than `present`, or it could not be written (`faults` by name).
@@ -228,7 +227,7 @@ class RestoreDone(_Reply):
     faults: dict[str, str] = Field(default_factory=dict)
 
 
-class DigestDone(_Reply):
+class DigestDone(_Numbered):
     """The answer to DigestRequest; `world` is None where only names were asked for."""
 
     type: Literal["digested"] = "digested"
@@ -241,7 +240,7 @@ class DigestDone(_Reply):
         return self.world.name if self.world else ""
 
 
-class CheckDone(_Reply):
+class CheckDone(_Numbered):
     """The answer to CheckRequest; `result` is `success` if and only if the check passed."""
 
     type: Literal["checked"] = "checked"
@@ -252,7 +251,7 @@ class CheckDone(_Reply):
     duration_s: float
 
 
-class LookDone(_Reply):
+class LookDone(_Numbered):
     """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
 
     `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
@@ -278,7 +277,7 @@ class LookDone(_Reply):
     diff: str = ""
 
 
-class ViewDone(_Reply):
+class ViewDone(_Numbered):
     """The answer to ViewRequest; `fault` states why there is no view."""
 
     type: Literal["viewed"] = "viewed"
@@ -294,24 +293,10 @@ ExecutorAnswer = (
     | SnapshotDone | RestoreDone | LookDone | ViewDone
 )  # fmt: skip
 
-_request: TypeAdapter[ExecutorRequest] = TypeAdapter(
-    Annotated[ExecutorRequest, Field(discriminator="type")]
-)
-_answer: TypeAdapter[ExecutorAnswer] = TypeAdapter(
-    Annotated[ExecutorAnswer, Field(discriminator="type")]
-)
+read_request: Callable[[bytes], ExecutorRequest] = reader(ExecutorRequest)
+read_answer: Callable[[bytes], ExecutorAnswer] = reader(ExecutorAnswer)
 
 
 def to_line(message: ExecutorRequest | ExecutorAnswer) -> bytes:
     """Pack one message; OversizedMessageError beyond LINE_BYTES_MAX."""
     return encode(message, LINE_BYTES_MAX - 1) + b"\n"
-
-
-def read_request(data: bytes) -> ExecutorRequest:
-    """Unpack a line for the executor; pydantic.ValidationError if it is not valid."""
-    return _request.validate_json(data)
-
-
-def read_answer(data: bytes) -> ExecutorAnswer:
-    """Unpack a line of the executor; pydantic.ValidationError if it is not valid."""
-    return _answer.validate_json(data)

@@ -1,14 +1,20 @@
 """Framing: strict JSON messages of bounded size, and the lines of a stream."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 
 class WireMessage(BaseModel):
     """A message between two processes of one version of clew: unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def reader(union: Any) -> Callable[[bytes], Any]:
+    """Return what unpacks any message of a union; it raises pydantic.ValidationError if that is not valid."""
+    return TypeAdapter[Any](Annotated[union, Field(discriminator="type")]).validate_json
 
 
 class OversizedMessageError(ValueError):

@@ -20,29 +20,19 @@ A cell
 """
 
 import errno
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
-from clew_shared.wire.framing import WireMessage, encode
+from clew_shared.wire.framing import WireMessage, encode, reader
 
-_SHORTAGES = frozenset(
-    {
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EAGAIN,
-        errno.ENOMEM,
-        errno.ENOBUFS,
-        errno.ETOOMANYREFS,  # too many descriptors in flight on Unix sockets
-    }
-)
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS)  # fmt: skip
 
 
 def is_shortage(error: BaseException) -> bool:
     """Return whether descriptors, processes or memory have run out: what failed may succeed later."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno in _SHORTAGES
-    )
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
 
 
 PACKET_BYTES_MAX = 128 * 1024
@@ -164,22 +154,11 @@ class SpawnFailed(WireMessage):
 
 NurseryMessage = NurseryHello | Spawned | SpawnFailed
 
-_from_nursery: TypeAdapter[NurseryMessage] = TypeAdapter(
-    Annotated[NurseryMessage, Field(discriminator="type")]
-)
+read_from_nursery: Callable[[bytes], NurseryMessage] = reader(NurseryMessage)
+read_spawn = Spawn.model_validate_json
 
 
 def to_packet(message: Spawn | NurseryMessage) -> bytes:
     """Pack one message; OversizedMessageError beyond PACKET_BYTES_MAX."""
     remedy = " go in one packet; shorten the environment, the paths or the command"
     return encode(message, PACKET_BYTES_MAX, what=f"{message.type}:", remedy=remedy)
-
-
-def read_spawn(data: bytes) -> Spawn:
-    """Unpack what the daemon sent to the nursery; pydantic.ValidationError if it is not valid."""
-    return Spawn.model_validate_json(data)
-
-
-def read_from_nursery(data: bytes) -> NurseryMessage:
-    """Unpack what the nursery sent; pydantic.ValidationError if it is not valid."""
-    return _from_nursery.validate_json(data)

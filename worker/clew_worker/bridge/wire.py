@@ -11,11 +11,12 @@ ReadFile                ->
 `run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
-from clew_shared.wire.framing import WireMessage, encode
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
@@ -77,9 +78,7 @@ class FileRead(WireMessage):
 
 
 Order = PutFiles | StartCli | ReadFile
-_orders: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Field(discriminator="type")])
-read_order = _orders.validate_json
-"""Unpacks what the bridge sent; pydantic.ValidationError if it is not valid."""
+read_order: Callable[[bytes], Order] = reader(Order)
 
 
 def packet(message: WireMessage) -> bytes:
