@@ -66,18 +66,6 @@ def _path(text: str) -> str:
     return _text(text)
 
 
-def _absolute_path(text: str) -> str:
-    if not text.startswith(("/", "~")):
-        raise ValueError(f"must be an absolute path or begin with ~/, not {text!r}")
-    return _path(text)
-
-
-def _program(text: str) -> str:
-    if not text or ("/" in text and not text.startswith(("/", "~"))):
-        raise ValueError(f"must be a program's name, absolute path or begin with ~/, not {text!r}")
-    return _path(text)
-
-
 def _begins_with_program(command: tuple[str, ...]) -> tuple[str, ...]:
     first = command[0]
     if not first or (first.startswith("~") and not first.startswith("~/")):
@@ -92,8 +80,14 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 Texts = Annotated[tuple[Annotated[str, AfterValidator(_text)], ...], Field(strict=False)]
 PathText = Annotated[str, Field(min_length=1), AfterValidator(_path)]
-AbsolutePaths = Annotated[
-    tuple[Annotated[str, AfterValidator(_absolute_path)], ...], Field(strict=False)
+AbsolutePath = Annotated[
+    str, shaped(r"(?s)[/~].*", "an absolute path or begin with ~/"), AfterValidator(_path)
+]
+AbsolutePaths = Annotated[tuple[AbsolutePath, ...], Field(strict=False)]
+Program = Annotated[
+    str,
+    shaped(r"(?s)[^/]+|[/~].*", "a program's name, absolute path or begin with ~/"),
+    AfterValidator(_path),
 ]
 
 ModeSetting = Literal["auto", "tools", "json"]
@@ -159,7 +153,7 @@ class CliAgentSettings(Table):
 
     kind: Literal["cli"] = "cli"
     cli: CliName
-    program: Annotated[str, AfterValidator(_program)] | None = None
+    program: Program | None = None
     model: str = ""
     base_url: BaseUrl | None = None
     api_key_env: KeyEnv | None = None
@@ -181,6 +175,20 @@ class CliAgentSettings(Table):
         return self.program or self.cli
 
 
+def _known_agent(name: str, info: ValidationInfo) -> str:
+    """Refuse a name that is not among the agents of the validation's context, by name, with the kind of each."""
+    kinds: dict[str, str] = info.context or {name: ""}
+    if name not in kinds:
+        raise ValueError(f"names an unknown agent {name!r}; available: {', '.join(sorted(kinds))}")
+    if info.field_name == "agent" and kinds[name] == "runbook":
+        # it repeats the blocks of the goal file, which is no new attempt
+        raise ValueError(f"names the runbook {name!r}, which cannot take over a model's work")
+    return name
+
+
+AgentName = Annotated[str, Field(min_length=1), AfterValidator(_known_agent)]
+
+
 def agent_kind(value: Any) -> Any:
     """Return the kind of an agent's table; without `kind`, one with `command` is a command, one with `cli` a CLI."""
     if isinstance(value, dict):
@@ -196,12 +204,8 @@ Agent = Annotated[
     | Annotated[CliAgentSettings, Tag("cli")],
     Discriminator(agent_kind),
 ]
-AGENT_KINDS: dict[str, type[Table]] = {
-    "llm": LlmAgentSettings,
-    "runbook": RunbookAgentSettings,
-    "command": CommandAgentSettings,
-    "cli": CliAgentSettings,
-}
+_KINDS = LlmAgentSettings, RunbookAgentSettings, CommandAgentSettings, CliAgentSettings
+AGENT_KINDS: dict[str, type[Table]] = {one.model_fields["kind"].default: one for one in _KINDS}
 ModelAgentSettings = LlmAgentSettings | CliAgentSettings
 """The agents that a model thinks for; they may have a key of their own."""
 
@@ -214,7 +218,7 @@ class AgentSettings(Table):
     has no model and says so when it is used.
     """
 
-    default: str | None = None
+    default: AgentName | None = None
     named: dict[str, Agent] = Field(default_factory=dict)
 
     @property

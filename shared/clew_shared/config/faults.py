@@ -5,14 +5,14 @@ Pure: it knows the shape of the tables, not their source.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from clew_shared.config.agent_tables import AGENT_KINDS, DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
+from clew_shared.config.agent_tables import AGENT_KINDS, agent_kind
 from clew_shared.config.tables import Settings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
@@ -83,40 +83,6 @@ def plain_location(details: ErrorDetails) -> Location:
 def explain(error: ValidationError, raw: Mapping[str, Any]) -> list[tuple[Location, str]]:
     """Return for each error its place and one sentence; `raw` is what was to be validated."""
     return [(at := plain_location(one), _sentence(one, at, raw)) for one in error.errors()]
-
-
-def agent_faults(raw: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Yield what names an agent that is not there: the default, and rungs of ladders, with the place of each.
-
-    They are read as they were written, so that they are named with whatever other errors the config has.
-    """
-    kinds = {DEFAULT_AGENT: "llm", RUNBOOK_AGENT: "runbook"}
-    agents, models = _table(raw, "agents"), _table(_table(raw, "context"), "models")
-    kinds |= {name: str(agent_kind(one)) for name, one in agents.items() if isinstance(one, dict)}
-    named: list[tuple[Location, Any]] = [(("agents", "default"), agents.get("default"))]
-    tables: list[tuple[Location, Mapping[str, Any]]] = [(("attempts",), _table(raw, "attempts"))]
-    for at, table in (
-        *tables,
-        *((("context", "models", one), _table(models, one)) for one in models),
-    ):
-        ladder = table.get("ladder")
-        for number, rung in enumerate(ladder if isinstance(ladder, list) else ()):
-            if isinstance(rung, dict):
-                named.append(((*at, "ladder", str(number), "agent"), rung.get("agent")))
-    for at, name in named:
-        fault = ""
-        if isinstance(name, str) and name and name not in kinds:
-            fault = f"unknown agent {name!r}; available: {', '.join(sorted(kinds))}"
-        elif at[-1] == "agent" and kinds.get(str(name)) == "runbook":
-            # it repeats the blocks of the goal file, which is no new attempt
-            fault = f"{name!r} is a runbook, which cannot take over a model's work"
-        if fault:
-            yield at, f"`{dotted(at)}`: {fault}"
-
-
-def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = raw.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any]) -> str:

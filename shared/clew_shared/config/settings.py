@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from clew_shared.config.agent_tables import DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
 from clew_shared.config.faults import (
     Location,
     SettingsError,
     SettingsFault,
-    agent_faults,
     dotted,
     explain,
     key_lines,
@@ -141,13 +141,10 @@ class _Source:
         outdated = []
         for (name, key), instead in OUTDATED.items():
             table = self._raw.get(name)
-            if isinstance(table, dict) and key in table:
-                del table[key]
+            if isinstance(table, dict) and table.pop(key, None) is not None:
                 at = f"{self._place((name, key))}: `{name}.{key}`"
                 outdated.append(f"{at} is not used any more{instead}")
-        settings, faults = self._validated()
-        if settings is None or self._syntax:
-            raise SettingsError(sorted([*self._syntax, *faults], key=_by_line))
+        settings = self._validated()
         given = {location for location, _ in _walk(self._raw, ())}
         sources = {
             dotted(at): self._place(at) if at in given else "default" for at in _leaves(settings)
@@ -180,17 +177,18 @@ class _Source:
         table[location[-1]] = value
         return tuple(location)
 
-    def _validated(self) -> tuple[Settings | None, list[SettingsFault]]:
-        settings, found = None, []
+    def _validated(self) -> Settings:
+        faults = list(self._syntax)
+        shaped, kinds = _with_named_agents(self._raw)
         try:
-            settings = Settings.model_validate(_with_named_agents(self._raw))
+            settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
             if self._respelled(error):
                 return self._validated()
-            found = explain(error, self._raw)
-        found += agent_faults(self._raw)
-        faults = [SettingsFault(self._place(at), message) for at, message in found]
-        return None if faults else settings, faults
+            faults += [SettingsFault(self._place(at), m) for at, m in explain(error, self._raw)]
+        if faults:
+            raise SettingsError(sorted(faults, key=_by_line))
+        return settings
 
     def _respelled(self, error: ValidationError) -> bool:
         """Restore the spelling of text where the environment's `123` or `true` was meant as text."""
@@ -228,16 +226,17 @@ def _literal(text: str) -> Any:
     return parsed["value"] if len(parsed) == 1 else text
 
 
-def _with_named_agents(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return `raw` in the shape of the model: `[agents] default` beside the agents by name."""
-    agents = raw.get("agents")
+def _with_named_agents(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return `raw` in the shape of the model, `[agents] default` beside the agents by name, and the kinds of these."""
+    kinds, agents = {DEFAULT_AGENT: "llm", RUNBOOK_AGENT: "runbook"}, raw.get("agents")
     if not isinstance(agents, dict):
-        return raw
+        return raw, kinds
     named = dict(agents)
     shaped: dict[str, Any] = {"named": named}
-    if "default" in named and not isinstance(named["default"], dict):
+    if not isinstance(named.get("default", {}), dict):
         shaped["default"] = named.pop("default")
-    return {**raw, "agents": shaped}
+    kinds |= {name: str(agent_kind(one)) for name, one in named.items() if isinstance(one, dict)}
+    return {**raw, "agents": shaped}, kinds
 
 
 def _by_line(fault: SettingsFault) -> tuple[str, int, str]:

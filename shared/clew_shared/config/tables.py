@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from clew_shared.config.agent_tables import (
     AbsolutePaths,
+    AgentName,
     AgentSettings,
     AtLeastOne,
     AtLeastTwo,
@@ -155,7 +156,7 @@ class Rung(Table):
 
     temperature: Temperature | None = None
     mode: ModeSetting | None = None
-    agent: Annotated[str, Field(min_length=1)] | None = None
+    agent: AgentName | None = None
 
     def __str__(self) -> str:
         """Return the keys that are set, as in `temperature 0.7, mode json`."""

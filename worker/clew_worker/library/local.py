@@ -42,9 +42,6 @@ from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
 
 LEDGER, ID_CHARS_MAX = "ledger.db", 40
-STATE_EVERY_S, STATE_LARGE_ACTIONS = 0.25, 200
-"""From this number of different actions in a scope, `state.json` is written at most so often."""
-_OF_ACTIONS = ("action_allowed", "action_finished")
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
@@ -248,7 +245,6 @@ class _Published:
         self._files = ContextDir(str(folder.resolve()))
         self._records = records
         self._history: HistoryFold | None = None  # None: rebuild the files
-        self._state_written = 0.0
 
     @property
     def loops(self) -> list[View]:
@@ -271,18 +267,7 @@ class _Published:
         ended = [(history.take(one.seq, one.event), one.output) for one in done]
         lines = [history_view(found[0], _text(output)) for found, output in ended if found]
         looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
-        view = None if self._state_can_wait(state, done) else state_view(state)
-        return self._files.update(view, lines, history.loops if looped else None)
-
-    def _state_can_wait(self, state: State, done: Sequence[RecordedEvent]) -> bool:
-        """Return whether `state.json` may be written later: it is large, and only an action was recorded."""
-        now = time.monotonic()
-        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
-        is_large = len(state.loop_counts) >= STATE_LARGE_ACTIONS
-        if is_plain and is_large and now - self._state_written < STATE_EVERY_S:
-            return True
-        self._state_written = now
-        return False
+        return self._files.update(state_view(state), lines, history.loops if looped else None)
 
     def _rebuild(self, state: State) -> None:
         self._history = history = HistoryFold()
