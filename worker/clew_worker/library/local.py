@@ -42,6 +42,9 @@ from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
 
 LEDGER, ID_CHARS_MAX = "ledger.db", 40
+STATE_EVERY_S, STATE_LARGE_ACTIONS = 0.25, 200
+"""From this number of different actions in a scope, `state.json` is written at most so often."""
+_OF_ACTIONS = ("action_allowed", "action_finished")
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
@@ -244,6 +247,7 @@ class _Published:
     def __init__(self, folder: Path, records: TurnLedger) -> None:
         self._files = ContextDir(str(folder.resolve()))
         self._records = records
+        self._state_written = 0.0
         self._history: HistoryFold | None = None  # None: rebuild the files
 
     @property
@@ -267,7 +271,12 @@ class _Published:
         ended = [(history.take(one.seq, one.event), one.output) for one in done]
         lines = [history_view(found[0], _text(output)) for found, output in ended if found]
         looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
-        return self._files.update(state_view(state), lines, history.loops if looped else None)
+        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
+        can_wait = is_plain and len(state.loop_counts) >= STATE_LARGE_ACTIONS
+        view, now = None, time.monotonic()
+        if not can_wait or now - self._state_written >= STATE_EVERY_S:
+            view, self._state_written = state_view(state), now
+        return self._files.update(view, lines, history.loops if looped else None)
 
     def _rebuild(self, state: State) -> None:
         self._history = history = HistoryFold()
