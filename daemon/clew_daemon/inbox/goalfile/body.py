@@ -39,22 +39,6 @@ FILE = re.compile(r"""(?:^|\s)file=(?:"([^"]*)"|'([^']*)'|(\S*))""")
 
 
 @dataclass
-class Body:
-    """The content of the body; `commands` are the checks of `## Done when`, in order.
-
-    `without_check` is a `## Done when` without any: wrong where the front matter has no check either.
-    """
-
-    description: str = ""
-    notes: str = ""
-    tasks: list[PlannedTask] = field(default_factory=list)
-    done_when: str = ""
-    commands: list[str] = field(default_factory=list)
-    without_check: GoalFileFault | None = None
-    faults: list[GoalFileFault] = field(default_factory=list)
-
-
-@dataclass
 class Section:
     """The blocks under one heading; `level` 0 is before any, and `line` is the heading's."""
 
@@ -74,39 +58,42 @@ class Section:
         return [block for block in self.blocks if block.type in LISTS]
 
 
-def read(body: str, first_line: int) -> Body:
-    """Read the body, whose first line has that number in the file. Never raises."""
-    if body.count("\n") >= LINES_MAX:
-        plain = _plain(body)
-        if STRUCTURE.search(body):
-            message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
-            plain.faults.append(GoalFileFault(None, message))
-        return plain
-    return _Reader(body, first_line).read()
+class Body:
+    """The content of a body, whose first line has that number in the file; `commands` are the checks of `## Done when`.
 
-
-def _plain(body: str) -> Body:
-    """Return text without structure: the whole of it is the goal."""
-    text = body.strip()
-    first = text.split("\n", 1)[0].strip()
-    if len(first) > TITLE_CHARS_MAX:
-        first = re.split(r"(?<=[.!?])\s", first[: TITLE_CHARS_MAX * 4], maxsplit=1)[0]
-    description = in_whole_words(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
-    return Body(description=description, notes="" if text == description else text)
-
-
-class _Reader:
-    """One reading of one body: its lines, and the faults found so far."""
+    `without_check` is a `## Done when` without any: wrong where the front matter has no check either.
+    """
 
     def __init__(self, body: str, first_line: int) -> None:
-        self.body = body
-        self.lines = body.split("\n")
-        self.first_line = first_line
+        self._lines = body.split("\n")
+        self._first_line = first_line
+        self._notes: list[str] = []
+        self.description = ""
+        self.tasks: list[PlannedTask] = []
+        self.done_when = ""
+        self.commands: list[str] = []
+        self.without_check: GoalFileFault | None = None
         self.faults: list[GoalFileFault] = []
-        self.notes: list[str] = []
+        if len(self._lines) <= LINES_MAX:
+            self._read(body)
+            return
+        self._take_plain(body)
+        if STRUCTURE.search(body):
+            message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
+            self.faults.append(GoalFileFault(None, message))
 
-    def read(self) -> Body:
-        sections = self._sections()
+    @property
+    def notes(self) -> str:
+        """All the prose, for the agent."""
+        return "\n\n".join(self._notes)
+
+    def _take_plain(self, body: str) -> None:
+        """Take text without structure: the whole of it is the goal."""
+        self.description = _first_words(body)
+        self._notes = [] if body.strip() == self.description else [body.strip()]
+
+    def _read(self, body: str) -> None:
+        sections = self._sections(body)
         intro = [s for s in sections if s.level < 2 and not s.is_done_when]
         heads = [s for s in sections if s.level == 2 and not s.is_done_when]
         done = [s for s in sections if s.is_done_when]
@@ -117,37 +104,34 @@ class _Reader:
             one for s in intro for one in s.lists if whole or any(map(_is_marked, one.children))
         ]
         if not (goal or heads or done or lists):
-            return _plain(self.body)
+            self._take_plain(body)
+            return
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
         description = in_whole_words(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
         if (notes and not goal) or not description:
-            description = _plain(notes or self.body).description
-        self.notes += [notes] if notes else []
-        tasks = []
-        if lists:
-            tasks.append(PlannedTask(description=description, subtasks=self._subtasks(lists)))
-        tasks += [self._task(section) for section in heads]
-        if (count := sum(len(task.subtasks) for task in tasks)) > SUBTASKS_MAX:
+            description = _first_words(notes or body)
+        self.description = description
+        self._notes += [notes] if notes else []
+        if subtasks := self._subtasks(lists):
+            self.tasks.append(PlannedTask(description=description, subtasks=subtasks))
+        self.tasks += [self._task(section) for section in heads]
+        if (count := sum(len(task.subtasks) for task in self.tasks)) > SUBTASKS_MAX:
             message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
             self.faults.append(GoalFileFault(None, message))
-        without = [s.line for s in done if not any(_commands(s.blocks))]
-        return Body(
-            description=description,
-            notes="\n\n".join(self.notes),
-            tasks=[task for task in tasks if task.subtasks],
-            done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
-            commands=[command for section in done for command in _commands(section.blocks)],
-            without_check=GoalFileFault(without[0], NO_CHECK) if without else None,
-            faults=self.faults,
-        )
+        self.done_when = "\n\n".join(filter(None, (self._prose(s, []) for s in done)))
+        for section in done:
+            commands = [*_commands(section.blocks)]
+            self.commands += commands
+            if not commands and not self.without_check:
+                self.without_check = GoalFileFault(section.line, NO_CHECK)
 
-    def _sections(self) -> list[Section]:
+    def _sections(self, body: str) -> list[Section]:
         """Return the sections of `#` and `##`; a deeper heading is prose, but for a `Done when`."""
         markdown = MarkdownIt("commonmark")
         markdown.core.ruler.enableOnly(["normalize", "block"])
         markdown.block.ruler.disable(["reference", "lheading"])
-        sections = [Section(0, "", self.first_line)]
-        for block in SyntaxTreeNode(markdown.parse(self.body)).children:
+        sections = [Section(0, "", self._first_line)]
+        for block in SyntaxTreeNode(markdown.parse(body)).children:
             level = int(block.tag[1]) if block.type == "heading" else 0
             section = Section(level, _inline(block), self._line(block))
             if not level or (level > 2 and not section.is_done_when):
@@ -161,7 +145,7 @@ class _Reader:
     def _task(self, section: Section) -> PlannedTask:
         title = in_whole_words(section.title, ITEM_CHARS_MAX)
         if notes := self._prose(section, section.lists):
-            self.notes.append(f"{title}: {notes}")
+            self._notes.append(f"{title}: {notes}")
         subtasks = self._subtasks(section.lists) or (PlannedSubtask(description=title),)
         return PlannedTask(description=title, subtasks=subtasks)
 
@@ -192,7 +176,7 @@ class _Reader:
             first = steps[0].args
             cmd = in_whole_words(first.get("cmd", ""), TITLE_CHARS_MAX)
             description = f"Write {first['path']}" if "path" in first else f"Run {cmd}"
-        self.notes += [f"{description}: {notes}"] if notes else []
+        self._notes += [f"{description}: {notes}"] if notes else []
         done = bool(box and box[1] != " ")
         return PlannedSubtask(description=description, done=done, steps=steps)
 
@@ -226,16 +210,24 @@ class _Reader:
 
     def _source(self, block: SyntaxTreeNode) -> str:
         first, last = block.map or (0, 0)
-        return textwrap.dedent("\n".join(self.lines[first:last])).strip("\n").rstrip()
+        return textwrap.dedent("\n".join(self._lines[first:last])).strip("\n").rstrip()
 
     def _line(self, block: SyntaxTreeNode) -> int:
-        return self.first_line + (block.map or (0, 0))[0]
+        return self._first_line + (block.map or (0, 0))[0]
 
     def _fault(self, block: SyntaxTreeNode, message: str) -> None:
         self.faults.append(GoalFileFault(self._line(block), message))
 
 
 # ---- the Markdown
+
+
+def _first_words(body: str) -> str:
+    """Return the first sentence or so of a text, which describes it."""
+    first = body.strip().split("\n", 1)[0].strip()
+    if len(first) > TITLE_CHARS_MAX:
+        first = re.split(r"(?<=[.!?])\s", first[: TITLE_CHARS_MAX * 4], maxsplit=1)[0]
+    return in_whole_words(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
 
 
 def _inline(block: SyntaxTreeNode) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from itertools import count
 from pathlib import Path
 
-from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
+from clew_daemon.inbox.goalfile.body import Body
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_shared.record.spec import PlannedTask
 
@@ -40,7 +40,7 @@ def parse(
     except ValueError as error:
         raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
     head = goalfile_front.Front(front or "", agents)
-    body = goalfile_body.read(body_text, body_line)
+    body = Body(body_text, body_line)
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):
         faults.append(body.without_check)
@@ -76,7 +76,7 @@ def tasks_of(raw: bytes) -> tuple[PlannedTask, ...]:
     """Return only the tasks of a goal file that was accepted before, whatever its front matter names today."""
     text = re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig", "replace"))
     _, body, line = goalfile_front.split(text)
-    return tuple(goalfile_body.read(body, line).tasks)
+    return tuple(Body(body, line).tasks)
 
 
 def goal_id(description: str, token: str, name: str = "") -> str:
