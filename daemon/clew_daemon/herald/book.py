@@ -18,9 +18,9 @@ from typing import Literal
 import structlog
 from pydantic import BaseModel
 
-from clew_daemon.host.folders import write_whole
 from clew_daemon.reading import queries
 from clew_daemon.reading.errors import CliError
+from clew_shared.files.durable import write_whole
 from clew_shared.ledger import Cursor, EventRow, Reader
 
 log = structlog.get_logger()

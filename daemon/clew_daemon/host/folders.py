@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from clew_shared.config.places import FOLDERS, PlacesError, places
-from clew_shared.files.durable import sync
+from clew_shared.files.durable import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,22 +76,6 @@ def _foreign(what: str, owner: int) -> str:
         f"{what} belongs to {whose}, but this is user {os.getuid()}: "
         f"run clew as that user ({command}), or use another home (clew --home DIR)"
     )
-
-
-def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file beside `path` that takes its place, durable before it does; raises OSError, and leaves none then."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(part, flags, mode), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
 
 
 # A config that moves folders (`[paths]`) and then cannot be read would hide the running daemon from clients. So it

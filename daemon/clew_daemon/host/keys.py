@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.host.folders import write_whole
 from clew_shared.config.agent_tables import CliAgentSettings, ModelAgentSettings
 from clew_shared.config.places import PlacesError, expanded
+from clew_shared.files.durable import write_whole
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import log_in
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.host.folders import write_whole
+from clew_shared.files.durable import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from clew_daemon.publish.markdown import visible
+from clew_shared.files.durable import write_whole
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
 
 LOCK_NAME = ".clew.lock"
@@ -254,13 +255,7 @@ def _on_network(fd: int) -> bool:
 
 
 def _write_error(target: Path, error: str) -> None:
-    partial, text = target.with_name(".error.tmp"), visible(error).rstrip("\n") + "\n"
-    try:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-        partial.replace(error_path(target))
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    write_whole(error_path(target), visible(error).rstrip("\n") + "\n")
 
 
 def _free_name(folder: Path, name: str) -> Path:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,16 +30,16 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write a whole file of JSON, durable when it returns; raises OSError."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_text(json.dumps(content))
-    sync(draft)
-    draft.replace(path)
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
+    """Replace a file by this text (what UTF-8 lacks, escaped), durable on return; OSError leaves the old one."""
+    part = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        sync(part)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     sync(path.parent)
-
-
-def unused_name(path: Path) -> Path:
-    """Return the first of NAME, NAME.2, NAME.3, … that does not exist."""
-    others = (path.with_name(f"{path.name}.{number}") for number in itertools.count(2))
-    return next(one for one in itertools.chain([path], others) if not os.path.lexists(one))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from clew_shared.files.durable import sync
+from clew_shared.files.durable import write_whole
 from clew_shared.playbook import bullet as shared
 from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized, render
@@ -134,16 +133,10 @@ class Playbook(LearnedPlaybook):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the playbook as JSON, atomically; missing folders are created."""
-        target, text = Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(f"{text}\n")
-            sync(Path(partial))
-            Path(partial).replace(target)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        write_whole(target, f"{text}\n", 0o600)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

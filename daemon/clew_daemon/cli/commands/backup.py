@@ -24,7 +24,7 @@ from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home, lost_record
 from clew_daemon.record.store import load_state
-from clew_shared.files.durable import sync, unused_name
+from clew_shared.files.durable import sync
 from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy, remove
 from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
 from clew_shared.ledger.schema import APPLICATION_ID
@@ -270,7 +270,8 @@ def _put_in_place(part: Path, ledger: Path) -> Path | None:
     aside = None
     if ledger.exists():
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        aside = unused_name(ledger.with_name(f"{ledger.name}.{stamp}"))
+        names = (f"{ledger.name}.{stamp}{more}" for more in ("", *(f".{n}" for n in range(2, 100))))
+        aside = next(p for name in names if not os.path.lexists(p := ledger.with_name(name)))
         _checkpoint(ledger)
         for end in DATABASE:
             with suppress(FileNotFoundError):

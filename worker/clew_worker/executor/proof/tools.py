@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clew_shared.files.durable import write_json
+from clew_shared.files.durable import write_whole
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
 
@@ -67,7 +67,7 @@ class Note:
 
     def save(self, store: Path) -> None:
         """Write it durably; raises OSError."""
-        write_json(store / NOTE, {"tools": self.tools, "git": self.git})
+        write_whole(store / NOTE, json.dumps({"tools": self.tools, "git": self.git}))
 
 
 def noted(root: Path, ignored: list[str]) -> Note:

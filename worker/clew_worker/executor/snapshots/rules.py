@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from clew_shared.files.durable import write_json
+from clew_shared.files.durable import write_whole
 from clew_shared.snapshots.store import StoreError
 from clew_worker.executor.workspace import open_beneath
 from clew_worker.executor.world.git import GitState
@@ -56,7 +56,7 @@ class IgnoreRules:
         """Save what was collected, with the tracked files that are ignored; durable when it returns. Raises OSError."""
         self.tracked = set(tracked)
         found = {"exclude": self._exclude, "ignore": self._ignore, "tracked": sorted(self.tracked)}
-        write_json(self._saved, found)
+        write_whole(self._saved, json.dumps(found))
         self.frozen = True
 
     def text(self, more: Iterable[str]) -> bytes:
