@@ -5,7 +5,7 @@ import pytest
 from clew_daemon.learning.models import model_key, of_model
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.record.prompt_facts import Prompt
-from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
+from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.llm_client import Completion, NativeCall
 from clew_worker.agent.memory import CallForm
 
@@ -13,9 +13,9 @@ AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:808
 KEY = "small@127.0.0.1:8080"
 NATIVE = Completion(calls=(NativeCall("finish", "{}"),), served="small b1")
 TEXT = Completion(text="...", served="small b1")
-CALL = ModelAnswer((ToolRequest("finish"),))
-BROKEN = ModelAnswer((ToolRequest("finish", fault="no JSON"),))
-NOTHING = ModelAnswer()
+CALL = [ToolRequest("finish")]
+BROKEN = [ToolRequest("finish", fault="no JSON")]
+NOTHING = []
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,24 @@
 
 Of arguments only slips with a single plausible meaning are corrected: another common name of a parameter, a value that
 is not the text that it should be, an option of 0 where only more is possible. Texts are never rewritten, and all else
-stays for the executor to refuse with a reason. Reflections are read wherever models put them; progress never depends
-on them.
+stays for the executor to refuse with a reason. A reflection is read whether it is a call, an argument of one, or beside
+it; progress never depends on it.
 """
 
 import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew_shared.prompt.reasoning import RELEVANCES, as_text
+from clew_shared.prompt.reasoning import as_text
 from clew_shared.prompt.view import REFLECT
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import BY_NAME, Schema, Tool, schema
 
 SCANNED_CHARS, STARTS_TRIED = 200_000, 200
-PARTS_MAX, FIELD_CHARS = 20, 600
+CALLS_MAX, PARTS_MAX, FIELD_CHARS = 20, 20, 600
 
 _OTHER_NAMES = {
     "path": ("file_path", "filepath", "file", "filename", "file_name", "name"),
@@ -32,15 +32,6 @@ _OTHER_NAMES = {
 _NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
 _ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
 _THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
-_REFLECTION_KEYS = {
-    "insights": ("insights", "insight", "found"),
-    "learning": ("learning", "learned", "lesson"),
-    "relevance": ("relevance",),
-    "next": ("next", "next_suggested_actions", "next_action", "next_step"),
-    "assessment": ("assessment", "progress_assessment"),
-    "synthesis": ("synthesis",),
-}
-_ALLOWED = {"relevance": RELEVANCES, "assessment": ("advancing", "stuck", "regressing")}
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
 
 Hindsight = tuple[dict[str, str], ...]
@@ -98,25 +89,44 @@ def _call_schema(tool: Tool, optional: Schema) -> Schema:
 # ---- what comes back
 
 
-def read(text: str, tools: Sequence[Tool]) -> ModelAnswer:
-    """Return the calls in a model's text; never raises."""
+def answer_of(calls: Sequence[ToolRequest], text: str) -> ModelAnswer:
+    """Return an answer with its reflection taken out of the calls."""
+    acting, raw = [], []
+    for call in calls:
+        args = dict(call.args)
+        raw.append(args if call.name == REFLECT.name else args.pop(REFLECT.name, None))
+        if call.name != REFLECT.name:
+            acting.append(replace(call, args=args))
+    given = [one for each in raw for one in (each if isinstance(each, list) else [each])]
+    parts = [_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping)]
+    return ModelAnswer(tuple(acting[:CALLS_MAX]), text, tuple(filter(None, parts)))
+
+
+def _part(raw: Mapping[str, Any]) -> dict[str, str]:
+    found = {}
+    for name, expected in REFLECT.parameters["properties"].items():
+        text = in_one_line(as_text(raw.get(name)), FIELD_CHARS)
+        if allowed := expected.get("enum"):
+            text = text.casefold() if text.casefold() in allowed else ""
+        if text:
+            found[name] = text
+    return found
+
+
+def read(text: str, tools: Sequence[Tool]) -> tuple[list[ToolRequest], str]:
+    """Return the calls in a model's text, and the words besides; never raises."""
     known = {tool.name: tool for tool in tools}
     calls: list[ToolRequest] = []
-    hindsight: Hindsight = ()
-    thoughts: list[str] = []
     words: list[str] = []
     at = 0
     for start, end, value in _objects(text[:SCANNED_CHARS]):
         if found := _calls(value, known):
             calls += found
+            words += [value[key] for key in _THOUGHT_KEYS if isinstance(value.get(key), str)]
             words.append(text[at:start])
             at = end
-            hindsight += parts_of(value.get("reflect") or value)
-            thoughts += [value[key] for key in _THOUGHT_KEYS if isinstance(value.get(key), str)]
-    if not calls:
-        return ModelAnswer((), text.strip())
-    bare = re.sub(r"```\w*|</?tool_call>", "", "\n".join([*thoughts, *words, text[at:]]))
-    return ModelAnswer(tuple(calls), re.sub(r"\n{2,}", "\n", bare).strip(" \n,[]"), hindsight)
+    bare = re.sub(r"```\w*|</?tool_call>", "", "\n".join([*words, text[at:]]))
+    return calls, re.sub(r"\n{2,}", "\n", bare).strip(" \n,[]") if calls else text.strip()
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -149,10 +159,11 @@ def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequ
     if raw is None:
         if name not in known:
             return []  # some other object with a `name`, such as a package.json
-        reflection = [key for keys in _REFLECTION_KEYS.values() for key in keys]
-        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflection, REFLECT.name}
+        used = {*_NAME_KEYS, *_THOUGHT_KEYS, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
-    return [request(name, raw, known)]
+    call = request(name, raw, known)
+    beside = {key: value[key] for key in (REFLECT.name,) if key in value}
+    return [replace(call, args=call.args | beside)]
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
@@ -213,25 +224,3 @@ def _as_text(name: str, value: Any) -> Any:
     if name != "content":
         return value
     return "\n".join(value) + "\n" if lines else json.dumps(value, indent=2) + "\n"
-
-
-# ---- reflections
-
-
-def parts_of(raw: Any) -> Hindsight:
-    """Return the parts of `reflect`: from an object, or a list with one for each call; () for anything else."""
-    given = raw if isinstance(raw, list) else [raw]
-    parts = (_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping))
-    return tuple(part for part in parts if part)
-
-
-def _part(raw: Mapping[str, Any]) -> dict[str, str]:
-    found = {}
-    for name, spellings in _REFLECTION_KEYS.items():
-        value = next((raw[key] for key in spellings if raw.get(key)), "")
-        text = in_one_line(as_text(value), FIELD_CHARS)
-        if name in _ALLOWED:
-            text = text.casefold() if text.casefold() in _ALLOWED[name] else ""
-        if text:
-            found[name] = text
-    return found

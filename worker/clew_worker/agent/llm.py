@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
-from clew_shared.prompt.view import REFLECT, PromptView, schema_of
+from clew_shared.prompt.view import PromptView, schema_of
 from clew_shared.text.redact import hide
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import Tool
@@ -179,12 +179,12 @@ class LlmAgent:
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
         if completion.calls:
             known = {tool.name: tool for tool in tools}
-            calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
-            answer = ModelAnswer(tuple(calls), completion.text.strip())
+            calls = [json_mode.request(c.name, c.arguments, known) for c in completion.calls]
+            text = completion.text.strip()
         else:
-            answer = json_mode.read(completion.text, tools)
-        self._memory.form.answered(completion, answer, auto=self._auto)
-        return _without_reflect(answer)
+            calls, text = json_mode.read(completion.text, tools)
+        self._memory.form.answered(completion, calls, auto=self._auto)
+        return json_mode.answer_of(calls, text)
 
     def _step_down(self, fault: llm.Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
@@ -207,19 +207,3 @@ class LlmAgent:
         finally:
             with suppress(Disconnected, RpcError):
                 await daemon.call("llm_slot", open=False, base_url=base_url)
-
-
-def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
-    """Move the reflect part out of the calls: it is a call beside them, or a field in the arguments of one."""
-    parts = list(answer.hindsight)
-    calls = []
-    for call in answer.calls:
-        if call.name == REFLECT.name:
-            parts += json_mode.parts_of(call.args)
-            continue
-        args = dict(call.args)
-        parts += json_mode.parts_of(args.pop(REFLECT.name, None))
-        calls.append(replace(call, args=args))
-    return ModelAnswer(
-        tuple(calls[: llm.CALLS_MAX]), answer.text, tuple(parts[: json_mode.PARTS_MAX])
-    )

@@ -28,7 +28,7 @@ RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX, ERROR_BYTES_MAX = 8 << 20, 64 << 10
-TEXT_CHARS_MAX, CALLS_MAX = 200_000, 20
+TEXT_CHARS_MAX = 200_000
 _OPTIONAL = ("temperature", "max_tokens")
 _ERROR_CHARS = 500
 # What servers say of it, each in one line.
@@ -212,7 +212,7 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
         answer = json.loads(raw)
         choice = answer["choices"][0]
         message = choice.get("message") or {}
-        asked = (message.get("tool_calls") or ())[:CALLS_MAX]
+        asked = message.get("tool_calls") or ()
         functions = [call.get("function") for call in asked if isinstance(call, dict)]
         named = [f for f in functions if isinstance(f, dict) and isinstance(f.get("name"), str)]
         text = _text(message.get("content")) or _text(message.get("refusal"))

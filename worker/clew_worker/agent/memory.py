@@ -5,7 +5,7 @@ transcript is folded and how tokens are counted is reported with the turn, so th
 of another, continues where this one stopped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
-from clew_worker.agent.json_mode import RUNGS, ModelAnswer
+from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX, CALIBRATION_WEIGHT = 1.5, 8.0, 0.3
@@ -40,17 +40,17 @@ class CallForm:
     chars_per_token: float = CHARS_PER_TOKEN
     _misses = 0  # not reported
 
-    def answered(self, completion: Completion, answer: ModelAnswer, *, auto: bool) -> None:
+    def answered(self, completion: Completion, calls: Sequence[ToolRequest], *, auto: bool) -> None:
         """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
 
         It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
         An answer that was cut off says nothing.
         """
         self.served = completion.served or self.served
-        if completion.calls and not any(call.fault for call in answer.calls):
+        if completion.calls and not any(call.fault for call in calls):
             self._misses = -MISSES_MAX
         elif completion.finish_reason != "length":
-            self._misses += 2 if completion.calls or answer.calls else 1
+            self._misses += 2 if calls else 1
         if auto and self.mode == "tools" and self._misses > 1:
             self.ask_for_json()
 
