@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
@@ -222,16 +222,7 @@ class AgentClient:
                     answer.set_exception(Disconnected("the daemon closed the connection"))
 
 
-class CallRecord(TypedDict):
-    """A call's entry of the iteration record."""
-
-    tool: str
-    params: Mapping[str, object]
-    raw_output: str
-    outcome: str
-    execution_time: float
-    cost: dict[str, float]
-    tool_selection_rationale: str
+CallRecord = Mapping[str, object]
 
 
 def call_record(

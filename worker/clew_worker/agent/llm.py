@@ -23,10 +23,10 @@ from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
 from clew_worker.agent.memory import Memory
-from clew_worker.agent.work import AgentFinished, Turn, Work
+from clew_worker.agent.work import AgentFinished, Work
 
 NAME = "llm/1"
-IDLE_TURNS_MAX, REPLAN_TURNS_MAX, TIGHTNESS_MAX = 6, 4, 4
+REPLAN_TURNS_MAX, TIGHTNESS_MAX = 4, 4
 LAST_REPORT_S = 5.0
 ANSWER_TOKENS_MIN = 256
 AFTER_REPETITION_TEMPERATURE = 0.7
@@ -40,7 +40,7 @@ class LlmAgent:
 
     def __init__(self, daemon: AgentClient) -> None:
         self._daemon = daemon
-        self._idle = self._replanning = 0
+        self._replanning = 0
         self._withheld = ""
         """The tool that is not offered in the next question."""
         daemon.on("intervention", lambda p: self._memory.warn(str(p.get("message") or "")))
@@ -69,7 +69,7 @@ class LlmAgent:
         completion, answer = await self._ask()
         if completion.finish_reason == "length" and not answer.calls:
             answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
-        self._work.turn = turn = Turn()
+        self._memory.refused = ""
         try:
             await self._do(answer)
         except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
@@ -79,13 +79,12 @@ class LlmAgent:
             raise
         # a grammar then cannot repeat the call; another list of native tools costs the cached prompt
         withholds = self._memory.form.mode == "json" or self._memory.refusals > 1
-        self._withheld = turn.refused if withholds else ""
+        self._withheld = self._memory.refused if withholds else ""
         if not answer.calls:
             said = answer.text or answer.hindsight
             cut_off = completion.finish_reason == "length"
             self._memory.note(CUT_OFF if cut_off else NO_CALL if said else EMPTY_ANSWER)
         await self._reflect(completion.usage, answer.hindsight)
-        await self._bound_idling()
 
     async def _do(self, answer: ModelAnswer) -> None:
         if answer.text:
@@ -107,30 +106,16 @@ class LlmAgent:
             self._memory.warn(noted.intervention.message)
 
     async def _reflect(self, usage: Usage, hindsight: Hindsight) -> None:
-        records = self._work.turn.records
-        tokens = (usage.input + usage.output) // max(len(records), 1)
         record: dict[str, object] = {
             "mode": "fast",
-            "tool_calls": [{**one, "cost": {**one["cost"], "tokens": tokens}} for one in records],
             "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
             "hindsight": [dict(part) for part in hindsight],
-            **self._memory.report(),
+            **self._memory.report(usage.input + usage.output),
         }
         if assessed := [part["assessment"] for part in hindsight if "assessment" in part]:
             record["progress_assessment"] = assessed[-1]
         noted = await self._daemon.reflect(usage.model_dump(), record)
         self._show(noted)
-
-    async def _bound_idling(self) -> None:
-        """Count a series of turns without effect as a failed attempt, so that a model without calls ends."""
-        self._idle = 0 if self._work.turn.reached_daemon else self._idle + 1
-        if self._idle < IDLE_TURNS_MAX or self._memory.state.replan_required:
-            return
-        self._idle = 0
-        if not self._memory.state.subtask.open:
-            raise AgentFinished
-        summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
-        await self._work.end_subtask(success=False, summary=summary)
 
     async def _ask(self) -> tuple[Completion, ModelAnswer]:
         """Ask until there is an answer, in a form that this server and this model support; else raise an LlmError."""
@@ -140,7 +125,7 @@ class LlmAgent:
             tools = self._offered(view)
             native = self._memory.form.mode == "tools"
             form = json_mode.response_format(tools, self._memory.form.rung, reflects=view.reflects)
-            repeats = self._work.turn.refused or self._memory.fails_again
+            repeats = self._memory.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(
                     layout.messages,

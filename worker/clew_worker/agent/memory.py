@@ -17,6 +17,7 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
+from clew_worker.agent.client import CallRecord
 from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
 
@@ -68,11 +69,16 @@ class CallForm:
 
 
 class Memory:
-    """The agent's copy of the goal; `changes` counts actions that changed something, or may have."""
+    """The agent's copy of the goal, and what the present turn adds to its transcript and is recorded of it.
+
+    `refused` is the tool that was refused in it; `changes` counts actions that changed something, or may have.
+    """
 
     def __init__(self, hello: HelloAnswer) -> None:
         self.hello = hello
         self.turn: list[Entry] = []
+        self.records: list[CallRecord] = []
+        self.refused = ""
         self.changes = 0
         self._shown = last = hello.state.prompt or Prompt()
         mode, rung = recorded_mode(hello), min(last.rung, RUNGS - 1)
@@ -117,11 +123,15 @@ class Memory:
         same = len(last) == 2 and (last[0].name, last[0].args) == (last[1].name, last[1].args)
         return same and all(call.result != "success" for call in last)
 
-    def report(self) -> Mapping[str, object]:
+    def report(self, tokens: int) -> Mapping[str, object]:
         """Return for `reflect` what the turn has added, and the last prompt as the next one needs it; end the turn."""
         prompt = self._shown.model_copy(update=asdict(self.form)).model_dump(exclude_unset=True)
-        told, self.turn = turn_of(self.turn), []
-        return {"turn": told, "prompt": prompt}
+        each = tokens // max(len(self.records), 1)
+        calls = [
+            {**one, "cost": {"tokens": each, "time": one["execution_time"]}} for one in self.records
+        ]
+        told, self.turn, self.records = turn_of(self.turn), [], []
+        return {"tool_calls": calls, "turn": told, "prompt": prompt}
 
     def note(self, text: str, role: Literal["user", "assistant"] = "user") -> None:
         """Add a note to the model to the transcript, or its own text."""

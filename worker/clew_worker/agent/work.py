@@ -4,7 +4,6 @@ A subtask is completed when the model says so, a goal when its checks agree.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from clew_shared.guidance.notes import CheckNotes
@@ -17,7 +16,6 @@ from clew_worker.agent.client import (
     GAVE_UP,
     RECORD_CHARS,
     AgentClient,
-    CallRecord,
     RpcError,
     call_record,
 )
@@ -35,18 +33,6 @@ class AgentFinished(Exception):
     """There is nothing more for this agent to do."""
 
 
-@dataclass
-class Turn:
-    """The events of one turn.
-
-    `records` are entries of its iteration record, `refused` is the tool that was refused.
-    """
-
-    records: list[CallRecord] = field(default_factory=list)
-    refused: str = ""
-    reached_daemon: bool = False
-
-
 class Work:
     """Carries out the calls of the model; raises `AgentFinished` where the goal is over for this agent.
 
@@ -57,7 +43,6 @@ class Work:
     def __init__(self, daemon: AgentClient, memory: Memory) -> None:
         self.daemon = daemon
         self.memory = memory
-        self.turn = Turn()
         self.in_vain = 0
         self._asked_to_begin = self._slow = False
         self._checked_at = -1
@@ -101,23 +86,22 @@ class Work:
         return not judged.escalated_to
 
     def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
-        memory, turn, outcome = self.memory, self.turn, judged.outcome
+        memory, outcome = self.memory, judged.outcome
         said = judged.message or judged.reason
         result, changed = (outcome.result, outcome.changed) if outcome else ("blocked", False)
         args = plain_args(call.args)
         memory.turn.append(Call(judged.seq, call.name, args, result, changed=changed))
         # after a wait the world outside may have changed
         memory.changes += bool(outcome) and (call.name == "wait" or changed is not False)
-        turn.reached_daemon = True
         record = call_record(call.name, call.args, outcome, message=said, rationale=rationale)
-        turn.records.append(record)
+        memory.records.append(record)
         if judged.intervention:
             memory.warn(judged.intervention.message)
 
     async def _refused(self, call: ToolRequest, judged: Judged) -> None:
         if judged.reason in ENDED:
             raise AgentFinished
-        self.turn.refused = call.name
+        self.memory.refused = call.name
         succeeded = any(c.result == "success" for c in self.memory.calls)
         many = self.memory.refusals >= FINISH_AFTER_REFUSALS
         replan = judged.escalated_to or judged.reason == "replan_required"
@@ -133,7 +117,6 @@ class Work:
         if fault:
             self.memory.answer("plan", {}, fault)
             return
-        self.turn.reached_daemon = True
         self.memory.turn.clear()  # it is of the conversation before
 
     async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
@@ -146,7 +129,6 @@ class Work:
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
         """End the current subtask, or this attempt at it, and advance to the next one."""
-        self.turn.reached_daemon = True
         try:
             level = await self.daemon.complete_subtask(success=success, summary=summary)
             if success and not level:
@@ -179,7 +161,6 @@ class Work:
 
         Where nothing was done since they failed, they are run once more only if that may end the attempt.
         """
-        self.turn.reached_daemon = True
         again = not self.can_finish
         self.in_vain += again
         if again and not (asked and self.in_vain < 2 and self.memory.hello.attempt.limit > 1):
