@@ -87,7 +87,10 @@ async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
     failing = {"name": "there", "cmd": "test -f b", "exit_code": 1, "output": ""}
     daemon = PlayedDaemon(finish={"accepted": False, "failing_checks": [failing]})
     calls, goal = calls_of(daemon)
-    assert "Check there fails" in (await calls.call("clew_done", {"success": True})).text
+    assert (
+        "Check failed with exit code 1: test -f b"
+        in (await calls.call("clew_done", {"success": True})).text
+    )
     assert not goal.over.is_set()
     daemon.answers["finish"] = {"accepted": True}
     assert "completed" in (await calls.call("clew_done", {"success": "yes"})).text

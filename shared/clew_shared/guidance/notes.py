@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from clew_shared.judge.reading import outcome_of
 from clew_shared.text.shell_tests import GOT, SILENT, said_why
 from clew_shared.text.shorten import in_one_line, without_middle
-from clew_shared.wire.answers import FailingCheck
+from clew_shared.wire.answers import FailingCheck, Finished
 from clew_shared.wire.hello import Entry, Said
 
 CODE_CHARS = 120
@@ -62,12 +62,16 @@ class CheckNotes:
         self._failing = ""
         self._ends: tuple[str, ...] = ()
 
-    def refused(self, checks: Sequence[FailingCheck], workspace: str) -> str:
-        """Return the answer to a request to finish that failing checks do not allow."""
-        before, shown = self._failing, self._shown(checks, workspace)
+    def unfinished(self, finished: Finished, workspace: str) -> str:
+        """Return the answer to a request to finish that is not accepted: what fails, is refused, or is still open."""
+        if not finished.failing_checks:
+            left = ["this is still open:", *(f"- {name}" for name in finished.open_subtasks[:10])]
+            return "Not finished: " + (finished.message or "\n".join(left))
+        before, shown = self._failing, self._shown(finished.failing_checks, workspace)
+        why = ", the goal is not reached yet."
         if self._failing == before:
-            return f"Not finished: nothing is better than before. Do something else.\n{shown}"
-        return f"Not finished, the goal is not reached yet.\n{shown}"
+            why = ": nothing is better than before. Do something else."
+        return f"Not finished{why}\n{shown}\n{finished.message}".rstrip()
 
     def unasked(self, checks: Sequence[FailingCheck], workspace: str) -> str:
         """Return the note on checks that ran without being asked for, and fail."""

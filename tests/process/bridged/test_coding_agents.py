@@ -74,7 +74,7 @@ def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(code
     goal = made.submit(SIX.format("".join(f"- [ ] Write {n}.txt\n" for n in numbers)))
     made.clew.wait("worker.exited", goal=goal, reason="finished")
     assert results(made.clew, goal) == [("write_file", "success")] * 6
-    assert any("Check all fails" in text for text in made.texts())
+    assert any("Check failed with exit code 1" in text for text in made.texts())
     assert made.clew.goal(goal)["restarts"] == 0
     assert made.clew.verified()
 

@@ -177,14 +177,7 @@ class Work:
             raise AgentFinished
         if answer.failing_checks or not answer.message:
             self._checked_at, self.in_vain = self.memory.changes, self.in_vain if again else 0
-        told = answer.message
-        if answer.failing_checks:
-            workspace = self.memory.hello.spec.workspace
-            failing = self._notes.refused(answer.failing_checks, workspace)
-            told = f"{failing}\n{told}" if told else failing
-        else:
-            left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
-            told = "Not finished: " + (told or "\n".join(left))
+        told = self._notes.unfinished(answer, self.memory.hello.spec.workspace)
         self.memory.answer("finish", {"summary": summary}, told)
 
     async def check_after_change(self) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from clew_shared.guidance.notes import CheckNotes
 from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import (
@@ -34,6 +35,7 @@ IDLE_CALLS_MAX = 10
 OVER = ToolAnswer("The work on this goal is over for you. End your turn.", refused=True)
 _IDLE = f"Your last {IDLE_CALLS_MAX} calls did nothing. End your turn; you will be asked again."
 TURN_OVER = ToolAnswer(_IDLE, refused=True)
+COMPLETED = ToolAnswer("The goal is completed. End your turn; there is nothing more to do.")
 NOTHING_RUNS = ToolAnswer("No call is running. clew_recall shows an earlier output.", refused=True)
 
 
@@ -52,6 +54,7 @@ class ToolCalls:
         self._daemon = daemon
         self._name = name
         self._patience_s = patience_s
+        self._notes = CheckNotes()
         self._news: list[str] = []
         self._records: list[CallRecord] = []
         self._running: asyncio.Task[ToolAnswer] | None = None
@@ -176,12 +179,13 @@ class ToolCalls:
             return ToolAnswer(next_subtask_text(self.state))
         why = plain_text(args.get("tests_changed"))
         finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
-        answer = tools.finished_answer(finished)
         if finished.accepted:
             self.over.set()
-            return answer
+            return COMPLETED
         await self.refresh()
-        return ToolAnswer(joined(answer.text, feedback_text(self.take_news())))
+        unfinished = self._notes.unfinished(finished, self.hello.spec.workspace)
+        again = "Fix this, then call clew_done again."
+        return ToolAnswer(joined(unfinished, again, feedback_text(self.take_news())))
 
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self.refresh()

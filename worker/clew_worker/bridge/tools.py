@@ -9,13 +9,10 @@ from clew_shared.prompt.messages import folded_lines
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import BY_NAME, Tool, schema, text_schema
-from clew_shared.wire.answers import Finished, Judged
+from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 
-OUTPUT_CHARS, CHECK_OUTPUT_CHARS = 60_000, 1_500
-PROMPT_CHARS = 30_000
-"""As an argument of a command line it has at most 128 KiB (MAX_ARG_STRLEN), whatever its letters are."""
-
+OUTPUT_CHARS, PROMPT_CHARS = 60_000, 30_000
 PROMPT_TOKENS, LATEST_CHARS = 16_000, 3_000
 """The budget for what is told of the goal and its work; and of its last actions."""
 
@@ -140,21 +137,6 @@ def running_answer(seq: int) -> ToolAnswer:
 def next_subtask_text(state: HelloState) -> str:
     """Return the current subtask as the answer to the one before it."""
     return f"Next subtask: {state.subtask.description}" if state.subtask.open else ""
-
-
-def finished_answer(finished: Finished) -> ToolAnswer:
-    """Return the answer to the last `clew_done`: the goal is over, or what speaks against that."""
-    if finished.accepted:
-        return ToolAnswer("The goal is completed. End your turn; there is nothing more to do.")
-    checks = []
-    for check in finished.failing_checks:
-        code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-        output = without_middle(check.output.strip() or "(no output)", CHECK_OUTPUT_CHARS)
-        checks.append(f"Check {check.name} fails{code}: {check.cmd}\n{output}")
-    still_open = [f"Still open: {name}" for name in finished.open_subtasks[:10]]
-    checks.insert(0, "The goal is not completed yet.")
-    again = "Fix this, then call clew_done again."
-    return ToolAnswer(joined(*checks, *still_open, finished.message, again))
 
 
 def joined(*parts: str) -> str:
