@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from clew_shared.judge.reading import outcome_of
-from clew_shared.text.shell_tests import GOT, SILENT, said_why
+from clew_shared.text.shell_tests import SILENT, said_why
 from clew_shared.text.shorten import in_one_line, without_middle
 from clew_shared.wire.answers import FailingCheck, Finished
 from clew_shared.wire.hello import Entry, Said
@@ -114,17 +114,7 @@ def same_failure(note: Entry) -> str:
 def last_failure(note: Entry) -> str:
     """Return the failure that a note of checks ends with, in a line; "" where it is none that is understood."""
     text = failure_text(note)
-    return located_error(text) or _why(text) or _missing_file(text)
-
-
-def wrong_value(note: Entry) -> str:
-    """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
-    why = _why(failure_text(note))
-    return why if why.startswith(GOT) else ""
-
-
-def _why(text: str) -> str:
-    return _last_line(text) if SILENT in text else ""
+    return located_error(text) or (_last_line(text) if SILENT in text else _missing_file(text))
 
 
 def _missing_file(text: str) -> str:

@@ -9,6 +9,7 @@ import re
 
 from clew_shared.guidance import notes
 from clew_shared.guidance.notes import AS_BEFORE, NOT_THERE, failure_text
+from clew_shared.text.shell_tests import GOT
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, HelloAnswer
@@ -128,8 +129,8 @@ class Guided(Plain):
     def _after_checks(self, note: Entry, last: Call, failure: str) -> str:
         if before := notes.same_failure(note):  # else they do the same again
             return f"{AS_BEFORE} {WRONG}: {before}"
-        if value := notes.wrong_value(note):  # without the name they look in another file
-            return f"Now correct {_path(last) or 'what is wrong'}: {value}"
+        if failure_text(note) and failure.startswith(GOT):  # unnamed, they look in another file
+            return f"Now correct {_path(last) or 'what is wrong'}: {failure}"
         return _correct(failure) if failure else STEP
 
     def _slip(self, last: Call) -> str:
