@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import structlog
@@ -10,136 +11,95 @@ import structlog
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
-from clew_shared.record.daemon_events import (
-    BulletAdded,
-    BulletRemoved,
-    BulletRestored,
-    BulletTagged,
-    BulletUpdated,
-    ModelUsed,
-)
 
 log = structlog.get_logger()
 
 Line = tuple[str, dict[str, Any]]
 
+# The name and the fields of each kind's line. A field may be taken from one of another name (`action=of`), and one
+# with a question mark is left out where it is empty.
+_LINES = {
+    "goal_accepted": "goal.accepted description=spec.description agent=spec.agent workspace=spec.workspace "
+    "file=spec.file_name unknown_keys=spec.unknown_keys?",
+    "goal_started": "goal.started",
+    "goal_waiting": "goal.waiting reason until",
+    "goal_blocked": "goal.blocked reason question",
+    "goal_requeued": "goal.requeued by",
+    "goal_ended": "goal.{status} reason?",
+    "goal_edited": "goal.edited changed",
+    "goal_removed": "goal.removed",
+    "workspace_known": "workspace.accepted inode=identity.ino",
+    "worker_started": "worker.started epoch pid agent turns_needed",
+    "worker_ready": "worker.ready epoch agent",
+    "worker_exited": "worker.exited epoch reason code crash",
+    "planned": "goal.planned tasks replan",
+    "subtask_started": "subtask.started task_idx subtask_idx",
+    "attempt_ended": "attempt.ended attempt reason",
+    "attempt_started": "attempt.started attempt reason rung restored kept",
+    "subtask_failed": "subtask.failed failure cause",
+    "subtask_ended": "subtask.{status} summary?",
+    "task_completed": "task.completed task_idx",
+    "escalated": "task.blocked escalated_to=to reason",
+    "action_allowed": "action.allowed epoch tool signature",
+    "action_blocked": "action.blocked epoch tool signature reason",
+    "action_finished": "action.finished result duration_s changed action=of",
+    "action_interrupted": "action.interrupted action=of reason detail?",
+    "loop_detected": "loop.detected signature evidence escalated_to kind=loop attempts=attempt_count",
+    "intervened": "intervention.sent kind=intervention message again",
+    "check_proposed": "check.proposed name cmd",
+    "check_finished": "check.passed name suggested?",
+    "checked_before": "check.before name passed exit_code duration_s",
+    "finish_refused": "finish.refused failing",
+    "proof_made": "proof.made label files why seconds",
+    "proof_refused": "proof.refused label files why",
+    "proof_accepted": "proof.accepted by why",
+    "finish_questioned": "finish.questioned message action=of",
+    "feedback_given": "feedback.given text",
+    "unblocked": "action.unblocked signature",
+    "snapshot_taken": "snapshot.taken tree files bytes moment left_out=left_out_total",
+    "snapshots_missing": "snapshot.missing reason removed?",
+    "undo_started": "undo.started scope entries theirs",
+    "undo_finished": "undo.finished restored resumed undo=of left=left_total",
+    "model_used": "model.used goal model needed",
+    "bullet_added": "strategy.learned id content goal=source_goal?",
+    "bullet_tagged": "strategy.tagged id tag reason goal=source_goal?",
+    "bullet_updated": "strategy.updated id goal=source_goal?",
+    "bullet_removed": "strategy.removed id reason goal=source_goal?",
+    "bullet_restored": "strategy.restored id",
+}
+
+
+@cache
+def _described(kind: str) -> tuple[str, list[tuple[str, attrgetter[Any], bool]]]:
+    name, *described = _LINES.get(kind, "").split(" ")
+    split = [(one.removesuffix("?").partition("="), one[-1] != "?") for one in described]
+    return name, [(key, attrgetter(of or key), always) for (key, _, of), always in split]
+
 
 def line(event: ev.Event) -> Line | None:
     """Return the name and the fields of an event's log line, None if it has none."""
-    describe = _LINES.get(type(event))
-    return describe(event) if describe else None
-
-
-def _as(name: str, *same: str, **other: str) -> Callable[[Any], Line]:
-    """Describe an event by fields of its own, under the same names or others."""
-    fields = {field: field for field in same} | other
-    return lambda e: (name, {key: getattr(e, field) for key, field in fields.items()})
-
-
-def _accepted(e: ev.GoalAccepted) -> Line:
-    spec = e.spec
-    fields = {
-        "description": spec.description,
-        "agent": spec.agent,
-        "workspace": spec.workspace,
-        "file": spec.file_name,
-    }
-    unknown = {"unknown_keys": list(spec.unknown_keys)} if spec.unknown_keys else {}
-    return "goal.accepted", fields | unknown
-
-
-def _ended(e: ev.GoalEnded) -> Line:
-    verified: dict[str, object] = {"verified": e.verified} if e.status == "completed" else {}
-    verified |= {"proof": e.proof} if e.proof else {}
-    return f"goal.{e.status}", ({"reason": e.reason} if e.reason else {}) | verified
-
-
-def _checked(e: ev.CheckFinished) -> Line:
-    name, fields = "check.passed" if e.passed else "check.failed", {"name": e.name}
-    suggested = {"suggested": True} if e.suggested else {}
-    return name, fields | suggested | ({} if e.passed else {"output": e.output[:400]})
-
-
-def _intervened(e: ev.Intervened) -> Line:
-    fields = {"kind": e.intervention, "message": e.message, "again": e.again}
-    owed = {} if e.debt is None else {"debt": e.debt, "since_gain": e.since_gain}
-    return "intervention.sent", fields | owed
-
-
-def _learned(name: str, *fields: str) -> Callable[[Any], Line]:
-    """Describe a change to the playbook, with the goal that it came from."""
-    plain = _as(name, "id", *fields)
-    return lambda e: (name, plain(e)[1] | ({"goal": e.source_goal} if e.source_goal else {}))
-
-
-_LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
-    ev.GoalAccepted: _accepted,
-    ev.GoalStarted: _as("goal.started"),
-    ev.GoalWaiting: _as("goal.waiting", "reason", "until"),
-    ev.GoalBlocked: _as("goal.blocked", "reason", "question"),
-    ev.GoalRequeued: _as("goal.requeued", "by"),
-    ev.GoalEnded: _ended,
-    ev.GoalEdited: _as("goal.edited", "changed"),
-    ev.GoalRemoved: _as("goal.removed"),
-    ev.WorkspaceKnown: lambda e: (
-        ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
-    ),
-    ev.WorkerStarted: _as("worker.started", "epoch", "pid", "agent", "turns_needed"),
-    ev.WorkerReady: _as("worker.ready", "epoch", "agent"),
-    ev.WorkerExited: _as("worker.exited", "epoch", "reason", "code", "crash"),
-    ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    ev.SubtaskStarted: _as("subtask.started", "task_idx", "subtask_idx"),
-    ev.AttemptEnded: _as("attempt.ended", "attempt", "reason"),
-    ev.AttemptStarted: _as("attempt.started", "attempt", "reason", "rung", "restored", "kept"),
-    ev.SubtaskFailed: _as("subtask.failed", "failure", "cause"),
-    ev.SubtaskEnded: lambda e: (f"subtask.{e.status}", {"summary": e.summary} if e.summary else {}),
-    ev.TaskCompleted: _as("task.completed", "task_idx"),
-    ev.Escalated: lambda e: (
-        "subtask.blocked" if e.to == "task" else "task.blocked",
-        {"escalated_to": e.to, "reason": e.reason},
-    ),
-    ev.ActionAllowed: _as("action.allowed", "epoch", "tool", "signature"),
-    ev.ActionBlocked: _as("action.blocked", "epoch", "tool", "signature", "reason"),
-    ev.ActionFinished: _as("action.finished", "result", "duration_s", "changed", action="of"),
-    ev.ActionInterrupted: lambda e: (
-        "action.interrupted",
-        {"action": e.of, "reason": e.reason} | ({"detail": e.detail} if e.detail else {}),
-    ),
-    ev.LoopDetected: _as(
-        "loop.detected",
-        "signature",
-        "evidence",
-        "escalated_to",
-        kind="loop",
-        attempts="attempt_count",
-    ),
-    ev.Intervened: _intervened,
-    ev.CheckProposed: _as("check.proposed", "name", "cmd"),
-    ev.CheckFinished: _checked,
-    ev.CheckedBefore: _as("check.before", "name", "passed", "exit_code", "duration_s"),
-    ev.FinishRefused: _as("finish.refused", "failing"),
-    snap.ProofMade: _as("proof.made", "label", "files", "why", "seconds"),
-    snap.ProofRefused: _as("proof.refused", "label", "files", "why"),
-    snap.ProofAccepted: _as("proof.accepted", "by", "why"),
-    ev.FinishQuestioned: _as("finish.questioned", "message", action="of"),
-    ev.FeedbackGiven: _as("feedback.given", "text"),
-    ev.Unblocked: _as("action.unblocked", "signature"),
-    snap.SnapshotTaken: _as(
-        "snapshot.taken", "tree", "files", "bytes", "moment", left_out="left_out_total"
-    ),
-    snap.SnapshotsMissing: lambda e: (
-        "snapshot.missing",
-        {"reason": e.reason} | ({"removed": True} if e.removed else {}),
-    ),
-    snap.UndoStarted: _as("undo.started", "scope", "entries", "theirs"),
-    snap.UndoFinished: _as("undo.finished", "restored", "resumed", undo="of", left="left_total"),
-    ModelUsed: _as("model.used", "goal", "model", "needed"),
-    BulletAdded: _learned("strategy.learned", "content"),
-    BulletTagged: _learned("strategy.tagged", "tag", "reason"),
-    BulletUpdated: _learned("strategy.updated"),
-    BulletRemoved: _learned("strategy.removed", "reason"),
-    BulletRestored: _as("strategy.restored", "id"),
-}
+    name, getters = _described(event.kind)
+    found = [(key, get(event), always) for key, get, always in getters]
+    fields = {key: value for key, value, always in found if value or always}
+    match event:
+        case ev.GoalEnded() | ev.SubtaskEnded():
+            name = name.format(status=event.status)
+            if isinstance(event, ev.GoalEnded):
+                fields |= {"verified": event.verified} if event.status == "completed" else {}
+                fields |= {"proof": event.proof} if event.proof else {}
+        case ev.WorkspaceKnown(by="start" | "made"):
+            return None
+        case ev.Planned():
+            fields["tasks"] = len(event.tasks)
+        case ev.Escalated(to="task"):
+            name = "subtask.blocked"
+        case ev.CheckFinished(passed=False):
+            name, fields = "check.failed", fields | {"output": event.output[:400]}
+        case ev.Intervened() if event.debt is not None:
+            fields |= {"debt": event.debt, "since_gain": event.since_gain}
+        case _:
+            pass
+    return (name, fields) if name else None
 
 
 def log_events(goal: str, records: list[RecordedEvent]) -> None:
