@@ -163,7 +163,8 @@ def report_is_true(clew: Clew, told: Told) -> None:
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
     assert (
-        f"- status: **{standing(str(state.goal.status), state.verified, state.proof)}**" in text
+        f"- status: **{standing(str(state.goal.status), state.verified, state.proofs.made)}**"
+        in text
     ), text
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:

@@ -80,7 +80,7 @@ class Player:
         self, at: int, tool: str, args: dict[str, Any], result: Callable[[], ActionReport]
     ) -> None:
         """Propose an action, and report what came of it if it is allowed."""
-        if self.core.state.replan_required or self.core.state.goal.status != "in_progress":
+        if self.core.state.plan.replan_required or self.core.state.goal.status != "in_progress":
             return  # what a real agent would do now is not on record
         verdict = self.core.propose(tool, args, 0.0)
         self._note(at, verdict.intervention)

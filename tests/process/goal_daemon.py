@@ -164,7 +164,9 @@ class GoalDaemon:
         settings = Settings(loops=self.loops, context=self.context, playbook=self.playbook)
         agent = RunbookAgentSettings() if self.runbook else LlmAgentSettings(**self.agent)
         self._record()
-        answer = hello_answer(self.state, settings, agent, self, [], prompt=self.state.prompt)
+        answer = hello_answer(
+            self.state, settings, agent, self, [], prompt=self.state.guidance.prompt
+        )
         given = ("notes", "checks", "heartbeat_s", "credential")  # which tests set as they go
         return answer.as_json() | {name: getattr(self, name) for name in given}
 
@@ -289,7 +291,7 @@ class GoalDaemon:
             if result != "success":
                 failing.append({"name": name, "cmd": command, "exit_code": code, "output": output})
         still_open = not self.checks and self.state.open_subtasks()
-        accepted = not (failing or still_open) and not self.state.replan_required
+        accepted = not (failing or still_open) and not self.state.plan.replan_required
         if accepted:
             self.finished = (True, params.summary)
         return {

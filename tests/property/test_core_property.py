@@ -86,12 +86,12 @@ class Watched:
         """Say what must come of a proposal: "seen" where it may be refused at all."""
         state = self.agent.state
         signature = signature_of(tool, args, self.agent.core.state.spec.workspace)
-        scope = state.scope
+        scope = state.loops.scope
         seen = signature in scope.tallies or signature in scope.loop_counts
         seen = seen or signature in scope.blocks or signature in scope.crashes
         at_work = state.subtask and state.subtask.status == "in_progress"  # else another one begins
-        in_force = at_work and not state.replan_required
-        held = scope.blocks.get(signature, {}).get(state.world) if in_force else None
+        in_force = at_work and not state.plan.replan_required
+        held = scope.blocks.get(signature, {}).get(state.loops.world) if in_force else None
         return seen, held
 
     def _judged(self, verdict, seen, held):
@@ -148,7 +148,7 @@ class Watched:
         self.agent.replan(replan, *tasks)
 
     def _replan(self, tasks):
-        if level := self.agent.state.replan_required:
+        if level := self.agent.state.plan.replan_required:
             self.agent.replan(level, *tasks[:1])
 
     def _feedback(self):
@@ -157,7 +157,7 @@ class Watched:
     def _resume(self):
         if self.agent.state.goal.status == "blocked":
             self.agent.resume()
-            assert self.agent.state.replan_required == ""
+            assert self.agent.state.plan.replan_required == ""
 
     def _unblock(self):
         for signature in self.agent.state.blocked_actions[:1]:
@@ -188,14 +188,14 @@ class Watched:
 
     def _check_bounds(self):
         state = self.agent.state
-        assert len(state.scope.steps) <= STEPS_KEPT
+        assert len(state.loops.scope.steps) <= STEPS_KEPT
         assert all(len(s.actions) <= ACTIONS_KEPT for t in state.goal.tasks for s in t.subtasks)
         current = [s for t in state.goal.tasks for s in t.subtasks if s.status == "in_progress"]
         assert len(current) <= 1
         assert StepStatus(state.subtask.status)
-        assert state.attention.steps <= self.checked
-        assert state.replan_required in ("", "task", "goal", "person")
-        assert (state.replan_required == "person") <= (state.goal.status == "blocked")
+        assert state.loops.attention.steps <= self.checked
+        assert state.plan.replan_required in ("", "task", "goal", "person")
+        assert (state.plan.replan_required == "person") <= (state.goal.status == "blocked")
 
 
 @settings(max_examples=150, deadline=None)
@@ -230,11 +230,11 @@ def test_a_block_holds_while_the_world_stands_whatever_else_is_done(played, comm
     watched = Watched(agent)
     for command in commands:
         watched.do(command)
-        if agent.state.replan_required:
+        if agent.state.plan.replan_required:
             return
     for _ in range(restarts):
         agent.restart()
     agent.files.clear()
     agent.look()
-    assert agent.state.world == agent.world
+    assert agent.state.loops.world == agent.world
     assert agent.fail("make").reason == "blocked_action"

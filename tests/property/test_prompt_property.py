@@ -144,8 +144,8 @@ def test_whatever_arguments_a_model_gives_can_be_fitted_and_stay_so(tool, args):
 def test_the_compact_context_keeps_to_its_limit(goal, subtask, blocked, max_chars):
     tasks = [Task("a task", [Subtask(subtask), Subtask("next")])]
     state = State(goal=Goal(goal, tasks))
-    state.scope.blocks = {name: {"*": "repetition"} for name in blocked}
+    state.loops.scope.blocks = {name: {"*": "repetition"} for name in blocked}
     text = compact_context(state, max_chars)
     assert len(text) <= max_chars
     assert text.startswith("GOAL")
-    assert text.count("\nB") == len(state.scope.blocks)
+    assert text.count("\nB") == len(state.loops.scope.blocks)

@@ -149,8 +149,8 @@ def no_claim_moves_the_hands(
 @invariant
 def only_a_goal_at_work_acts(event: ev.ActionAllowed, state: State) -> str:
     """An action is allowed only to the living epoch of a goal that is in progress and waits for no replan."""
-    if state.goal.status != "in_progress" or not state.working or state.replan_required:
-        return f"allowed while {state.goal.status}, {state.working}, {state.replan_required!r}"
+    if state.goal.status != "in_progress" or not state.working or state.plan.replan_required:
+        return f"allowed while {state.goal.status}, {state.working}, {state.plan.replan_required!r}"
     return "" if event.epoch == state.epoch else f"epoch {event.epoch} acts, {state.epoch} lives"
 
 
@@ -198,7 +198,7 @@ def a_goal_ends_with_a_label_that_lets_it(event: ev.Event, state: State) -> str:
     """A goal with checks is completed only with a label that ends it, or that the goal or a person has accepted."""
     if not (isinstance(event, ev.GoalEnded) and event.status == "completed" and state.spec.checks):
         return ""
-    made = state.proof
+    made = state.proofs.made
     if made and (made.label in ENDS or made.accepted or not state.snapshots.first):
         return ""
     return f"{state.goal_id} ended with {made.label if made else 'no label'}"
@@ -207,7 +207,7 @@ def a_goal_ends_with_a_label_that_lets_it(event: ev.Event, state: State) -> str:
 @invariant
 def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
     """A paused or blocked goal neither starts, waits nor completes until a person lets it go on."""
-    accepted = state.proof is not None and state.proof.accepted == "person"
+    accepted = state.proofs.made is not None and state.proofs.made.accepted == "person"
     rests = state.paused or (state.goal.status == "blocked" and not accepted)
     ends = isinstance(event, ev.GoalEnded) and event.status != "cancelled"
     if rests and (ends or isinstance(event, ev.GoalStarted)):
@@ -240,7 +240,7 @@ def no_two_goals_share_a_workspace(
 @invariant
 def a_suggested_check_runs_once(event: ev.CheckStarted, state: State) -> str:
     """A suggested check is not run again, whatever died of it, until feedback or a new plan."""
-    known = state.suggested.get(event.name)
+    known = state.proofs.suggested.get(event.name)
     if known is None:
         return f"{event.name} is run in {state.goal_id}; nobody suggested it"
     return f"{event.name} is run again in {state.goal_id}" if known.started else ""
@@ -256,11 +256,17 @@ def a_restore_leaves_what_others_changed(goal: str, name: str, last: str) -> str
 def budgets_hold(state: State, max_actions: int) -> str:
     """No action is allowed beyond the budgets of actions, iterations and tokens."""
     spec = state.spec
-    if state.actions_total - state.actions_granted >= max_actions:
+    if state.actions_total - state.attempts.actions_granted >= max_actions:
         return f"{state.goal_id} had {max_actions} actions already"
-    if spec.max_iterations and state.iteration - state.iterations_granted >= spec.max_iterations:
+    if (
+        spec.max_iterations
+        and state.iteration - state.attempts.iterations_granted >= spec.max_iterations
+    ):
         return f"{state.goal_id} had {spec.max_iterations} iterations already"
-    if spec.budget_tokens and state.cost.tokens - state.tokens_granted >= spec.budget_tokens:
+    if (
+        spec.budget_tokens
+        and state.cost.tokens - state.attempts.tokens_granted >= spec.budget_tokens
+    ):
         return f"{state.goal_id} had {spec.budget_tokens} tokens already"
     return ""
 
@@ -317,25 +323,25 @@ def every_rest_is_reported_and_learned_from(goal: str, state: State) -> str:
 def nothing_grows_without_bound(state: State) -> str:
     """Each list of a state keeps to its limit, each table to the number of things that were done."""
     subtasks = [s for t in state.goal.tasks for s in t.subtasks]
-    done = state.actions_total + state.blocked_total
+    done = state.actions_total + state.loops.blocked_total
     sizes = (
-        ("steps", len(state.scope.steps), STEPS_KEPT),
-        ("facts", len(state.scope.memory.facts), FACTS_MAX),
-        ("idle", len(state.scope.memory.idle), IDLE_MAX),
+        ("steps", len(state.loops.scope.steps), STEPS_KEPT),
+        ("facts", len(state.loops.scope.memory.facts), FACTS_MAX),
+        ("idle", len(state.loops.scope.memory.idle), IDLE_MAX),
         ("in_flight", len(state.in_flight), IN_FLIGHT_MAX),
-        ("feedback", len(state.feedback), FEEDBACK_KEPT),
-        ("feedback_untold", len(state.feedback_untold), FEEDBACK_KEPT),
-        ("set_aside", len(state.set_aside), SET_ASIDE_KEPT),
-        ("covered", len(state.covered), SET_ASIDE_KEPT),
+        ("feedback", len(state.guidance.feedback), FEEDBACK_KEPT),
+        ("feedback_untold", len(state.guidance.feedback_untold), FEEDBACK_KEPT),
+        ("set_aside", len(state.plan.set_aside), SET_ASIDE_KEPT),
+        ("covered", len(state.plan.covered), SET_ASIDE_KEPT),
         ("actions", max((len(s.actions) for s in subtasks), default=0), ACTIONS_KEPT),
-        ("findings", len(state.findings), FINDINGS_KEPT),
+        ("findings", len(state.loops.findings), FINDINGS_KEPT),
         ("insights", max((len(s.insights) for s in subtasks), default=0), INSIGHTS_KEPT),
-        ("raised", len(state.attention.raised), 6),
-        ("loop_counts", len(state.scope.loop_counts), done),
-        ("blocks", len(state.scope.blocks), done),
-        ("tallies", sum(map(len, state.scope.tallies.values())), done),
-        ("writers", len(state.scope.writers), done),
-        ("changes", len(state.changes), done),
+        ("raised", len(state.loops.attention.raised), 6),
+        ("loop_counts", len(state.loops.scope.loop_counts), done),
+        ("blocks", len(state.loops.scope.blocks), done),
+        ("tallies", sum(map(len, state.loops.scope.tallies.values())), done),
+        ("writers", len(state.loops.scope.writers), done),
+        ("changes", len(state.loops.changes), done),
     )
     return ", ".join(f"{name}: {size} of {most}" for name, size, most in sizes if size > most)
 

@@ -84,9 +84,13 @@ def attempts_are_no_more_than_allowed(event: ev.AttemptStarted, limit: int) -> s
 @invariant
 def an_attempt_begins_with_nothing_counted(event: ev.AttemptStarted, state: State) -> str:
     """An attempt begins with no count, streak or block but those of actions that the worker died of."""
-    scope = state.scope
+    scope = state.loops.scope
     kinds = {kind for blocks in scope.blocks.values() for kind in blocks.values()}
-    counted = state.blocked_proposals or state.ignored_interventions or state.refused.count
+    counted = (
+        state.loops.blocked_proposals
+        or state.loops.ignored_interventions
+        or state.loops.refused.count
+    )
     if event.scope == "new":
         counted = counted or scope.tallies or scope.steps or scope.loop_counts or kinds - {"crash"}
     return f"attempt {event.attempt} of {state.goal_id} begins with {counted!r}" if counted else ""
@@ -177,7 +181,9 @@ class Goal:
         match event:
             case ev.ActionAllowed():
                 hold.only_a_goal_at_work_acts(event, self.state)
-                hold.a_blocked_action_is_not_allowed(event, self.state.world, self.blocks.believed)
+                hold.a_blocked_action_is_not_allowed(
+                    event, self.state.loops.world, self.blocks.believed
+                )
                 hold.a_block_holds_in_the_world_on_the_disk(event, disk, self.blocks.on_disk)
                 hold.budgets_hold(self.state, self.limits.actions)
                 self.began.add(seq)
@@ -239,7 +245,7 @@ class Goal:
             self.ended.add(seq)
         hold.what_the_record_keeps_is_bounded_by_what_was_allowed(self.refused, REFUSALS_MAX)
         if event.makes_block:
-            self.blocks.add(event, self.state.world, disk)
+            self.blocks.add(event, self.state.loops.world, disk)
 
     def _lift(self, event: ev.Event) -> None:
         """End blocks with their scope, or by a person's word."""
@@ -267,7 +273,7 @@ def _progress(state: State) -> tuple[float, ...]:
 
 def turns_used_up(state: State, iterations: int) -> bool:
     """Return whether the turns or the tokens of a goal are used up; `iterations` is the default, not for runbooks."""
-    spec, tokens = state.spec, state.cost.tokens - state.tokens_granted
-    turns = state.iteration - state.iterations_granted
+    spec, tokens = state.spec, state.cost.tokens - state.attempts.tokens_granted
+    turns = state.iteration - state.attempts.iterations_granted
     most = spec.max_iterations or (1e9 if spec.agent == "runbook" else iterations)
     return turns >= most or tokens >= (spec.budget_tokens or 1e9)

@@ -66,7 +66,7 @@ def forgets_blocks_at_restart(monkeypatch):
 
     def load(ledger, goal):
         state, events = replayed(ledger, goal)
-        state.scope.blocks.clear()
+        state.loops.scope.blocks.clear()
         return state, events
 
     monkeypatch.setattr(goals, "replayed", load)
@@ -77,7 +77,7 @@ def allows_what_is_blocked(monkeypatch):
     judged = core.judge
 
     def judge(state, proposal, thresholds, **options):
-        if proposal.signature in state.scope.blocks:
+        if proposal.signature in state.loops.scope.blocks:
             return None
         return judged(state, proposal, thresholds, **options)
 
@@ -115,7 +115,7 @@ def changes_state_beside_the_record(monkeypatch):
     thought = core.Core.think
 
     def think(self, *args, **named):
-        self.state.loops_total += 1
+        self.state.loops.found_total += 1
         return thought(self, *args, **named)
 
     monkeypatch.setattr(core.Core, "think", think)
@@ -309,7 +309,7 @@ put(
 put(
     attempts,
     "may_start_over",
-    lambda state, _: not state.replan_required,
+    lambda state, _: not state.plan.replan_required,
     "attempts_are_no_more_than_allowed",
     "stuck",
 )

@@ -36,8 +36,8 @@ def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending_that_it_cover
         [("done", "completed"), ("x", "in_progress"), ("y", "pending")],
         [("other task", "pending")],
     ]
-    assert agent.state.set_aside == ["blocked (blocked: no way)"]
-    assert agent.state.covered == ["pending"]
+    assert agent.state.plan.set_aside == ["blocked (blocked: no way)"]
+    assert agent.state.plan.covered == ["pending"]
 
 
 @pytest.mark.parametrize("method", ["complete", "advance"])
@@ -86,8 +86,8 @@ def test_what_the_plan_does_not_name_is_still_to_do_after_it(blocked):
     blocked.replan("task", ["another way"])
     assert tree(blocked) == [["done", "another way", "third", "fourth"], ["later"]]
     assert blocked.state.open_subtasks() == ["another way", "third", "fourth", "later"]
-    assert blocked.state.set_aside == ["stuck (blocked: no way)"]
-    assert blocked.state.covered == []
+    assert blocked.state.plan.set_aside == ["stuck (blocked: no way)"]
+    assert blocked.state.plan.covered == []
 
 
 def test_what_the_plan_names_again_is_continued_in_its_place_and_not_done_twice(blocked):

@@ -103,7 +103,7 @@ def test_an_edited_plan_keeps_what_is_done_and_the_record_of_what_stays():
     assert [str(t.status) for t in state.goal.tasks] == ["completed", "pending", "in_progress"]
     assert (state.subtask.description, state.subtask.attempts) == ("a2", 1)
     assert state.replaced == ["b1 (not tried: another plan covers it)"]
-    assert (list(state.checks), state.goal.description) == (["x"], "new")
+    assert (list(state.proofs.checks), state.goal.description) == (["x"], "new")
 
     apply(state, ev.GoalEdited(spec=new, tasks=plan_of(("D", "d1"))), 10)
     assert state.subtask is None  # the next one in line is begun

@@ -41,8 +41,8 @@ def long(monkeypatch):
 
 
 def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
-    scope = long.state.scope
+    scope = long.state.loops.scope
     tallies = sum(map(len, scope.tallies.values()))
-    counted = (scope.worlds, scope.loop_counts, scope.writers, long.state.changes)
+    counted = (scope.worlds, scope.loop_counts, scope.writers, long.state.loops.changes)
     assert max(tallies, *map(len, counted)) < ENTRIES_MAX + 1
     assert long.state.actions_total == 2 * ENTRIES_MAX

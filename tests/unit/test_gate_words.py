@@ -100,5 +100,5 @@ def test_an_honest_poll_is_told_to_wait_longer_and_never_that_it_ignored_that(
     assert 1 <= len(words) <= 40 / 5
     assert {word.again for word in words} == {False}
     assert all("wait longer between looks" in word.message.lower() for word in words), words
-    assert not agent.state.ignored_interventions
+    assert not agent.state.loops.ignored_interventions
     assert agent.state.subtask.attempts == 0

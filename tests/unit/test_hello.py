@@ -169,7 +169,7 @@ def recorded(value):
 
 def answers(record):
     """Return all answers about a goal that hold its state, and the prompt of the first."""
-    prompt, agent = record.state.prompt, LlmAgentSettings(model="m")
+    prompt, agent = record.state.guidance.prompt, LlmAgentSettings(model="m")
     llm = hello_answer(record.state, Settings(), agent, record, [BULLET], prompt=prompt)
     received = HelloAnswer.model_validate_json(json.dumps(llm.as_json()))
     prompts = [lay_out(PromptView.on_record(hello)).messages for hello in (llm, received)]

@@ -36,7 +36,7 @@ def test_what_is_remembered_stays_below_64_kb_and_is_json(played):
         agent.run(f"look {n} in folder{n}/file{n}.txt", output=output)
         agent.core.take()
         agent.state.subtask.actions.clear()
-    body = json.loads(snapshot.dump(agent.state))["scope"]["memory"]
+    body = json.loads(snapshot.dump(agent.state))["loops"]["scope"]["memory"]
     assert len(json.dumps(body, separators=(",", ":"))) <= 64_000
 
 
@@ -59,4 +59,4 @@ def test_only_times_durations_and_ids_are_left_out(text, expected):
 def test_what_is_refused_because_the_daemon_stops_is_no_idle_step(agent):
     for n in range(20):
         agent.core.turn_away("run_cmd", {"cmd": f"step {n}"}, 1.0, "stopping")
-    assert agent.state.scope.memory.debt.shares == 0
+    assert agent.state.loops.scope.memory.debt.shares == 0

@@ -113,8 +113,8 @@ def state():
         happened.append(finished)
     happened.append(ev.ProbesSeen(probes={"exists": True, "tested": False}))
     found = fold((n, event) for n, event in enumerate(happened, start=1))
-    found.scope.blocks['run_cmd::{"cmd":"rm -rf build"}'] = {"*": "repetition"}
-    found.attention.raised["no_progress"] = 5
+    found.loops.scope.blocks['run_cmd::{"cmd":"rm -rf build"}'] = {"*": "repetition"}
+    found.loops.attention.raised["no_progress"] = 5
     return found
 
 

@@ -8,7 +8,7 @@ from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import LlmCost
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import AttemptState, State
+from clew_shared.record.state import Attempts, AttemptState, State
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import HelloAnswer
 
@@ -74,10 +74,11 @@ def test_urgency_counts_down_to_the_limit_that_comes_first(state, attempts, left
     known = State(
         spec=Spec(description="x", max_iterations=state.get("own"), **budgets),
         iteration=state["iteration"],
-        iterations_granted=state.get("granted", 0),
+        attempts=Attempts(
+            iterations_granted=state.get("granted", 0), active_at_turn_s=state.get("wall", 0)
+        ),
         attempt=AttemptState(from_iteration=state.get("from", 0)),
         cost=LlmCost(tokens=state.get("tokens", 0)),
-        active_at_turn_s=state.get("wall", 0),
         actions_total=state.get("actions", 0),
     )
     found = turns_left(known, AttemptLimits(attempts), max_actions=1000, max_iterations=30)

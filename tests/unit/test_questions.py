@@ -7,7 +7,7 @@ MISSING = "Reading.\ncat: answer.txt: No such file or directory"
 
 def test_a_question_says_what_was_tried_what_came_out_why_it_stopped_and_what_to_do(played):
     agent = played(["Find the answer"], ["Write it down"])
-    while not agent.state.replan_required:
+    while not agent.state.plan.replan_required:
         agent.fail("cat answer.txt", MISSING)
     lines = questions.stuck(agent.state).text.splitlines()
     cannot = "cat: answer.txt: No such file or directory"

@@ -45,7 +45,7 @@ def at(status):
     status, _, told = status.partition(", ")
     state = State(goal_id="g", rested_seq=END, paused=status == "paused")
     state.goal.status = GoalStatus("waiting" if status == "paused" else status)
-    state.feedback_seq = END + 1 if told else END - 1
+    state.guidance.feedback_seq = END + 1 if told else END - 1
     return state
 
 

@@ -109,5 +109,5 @@ def test_an_attempt_after_a_restore_believes_in_no_world(goal):
     for event in began:
         state = folded(goal)
         apply(state, event, len(goal.rows) + 1)
-        worlds.append(list(state.scope.worlds))
+        worlds.append(list(state.loops.scope.worlds))
     assert worlds == [["w1"], []]

@@ -206,7 +206,7 @@ class GoalChanges:
         """
         before, goal = request_basis(core), core.state.goal_id
         waits = core.state.goal.status == GoalStatus.WAITING
-        reopen = not waits or core.state.replan_required == "person"
+        reopen = not waits or core.state.plan.replan_required == "person"
         running = running_action(core.state, time.time()) if core.state.paused else ""
         if not running:
             await self._supervisor.halt(goal, by)
@@ -286,7 +286,7 @@ class GoalChanges:
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
-        goes_on = bool(core.state.replan_required or core.state.asked_step)
+        goes_on = bool(core.state.plan.replan_required or core.state.attempts.asked_step)
         if goes_on:
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._goals.whole(core.state.goal_id)

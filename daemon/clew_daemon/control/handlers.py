@@ -154,7 +154,7 @@ class ControlHandlers:
     async def _accept(self, request: rq.AcceptRequest) -> GoalAnswer:
         """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
         core = await self._lookup.whole(request.goal)
-        made, goal = core.state.proof, core.state.goal_id
+        made, goal = core.state.proofs.made, core.state.goal_id
         if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
             shown = standing(str(core.state.goal.status), core.state.verified, made)
             raise ControlError(f"{goal} is {shown}: no proof of it is asked about")

@@ -84,7 +84,7 @@ def of_end(state: State, end: ev.GoalEnded) -> Notice | None:
         return _of_goal("failed", state, [said, more, again])
     if end.status == "completed":
         unverified = "" if end.verified else "No check has verified this."
-        made = state.proof
+        made = state.proofs.made
         proof = f"Proof: {words(made.label, made.why, made.accepted)}." if made else ""
         before = "" if made else passed_before(end.passed_before)
         facts = [said, unverified, proof, before and f"But {before}.", more]

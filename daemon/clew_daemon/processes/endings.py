@@ -56,7 +56,7 @@ def by_exit(
         return Ended("stopped", "stopped", code=code)
     if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
         return _left(code, leave, output)
-    if code < SIGNAL_BASE and state.replan_required in ("task", "goal"):
+    if code < SIGNAL_BASE and state.plan.replan_required in ("task", "goal"):
         return Ended("stopped", OWES_REPLAN, code=code)
     reason = exit_words(code) if code else UNFINISHED if greeted else NO_HELLO
     return Ended("crash", reason, output, code)

@@ -152,7 +152,7 @@ class Publisher:
     async def _is_to_be_tried_again(self, goal: str, files: _Goal) -> bool:
         """Write what is new; return whether that failed for a reason that may pass."""
         state, folder, fold = self._store.cores[goal].state, files.folder, files.fold
-        is_long = fold is None and state.actions_total + state.blocked_total > LINES_AT_ONCE
+        is_long = fold is None and state.actions_total + state.loops.blocked_total > LINES_AT_ONCE
         pool = self._builders if is_long else self._pool
         write, began = asyncio.get_running_loop().run_in_executor, time.monotonic()
         try:

@@ -65,7 +65,7 @@ def render(
         _section("Loops", _loops(state, loops[-TRIED_MAX:])),
         _section("Restarts and attempts", _restarts(state)),
         _section("Time and tokens", _spent(state)),
-        _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
+        _section("Feedback", [f"- {inline(text)}" for text in state.guidance.feedback]),
         _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
         _unknown(state),
         _after_failure(state),
@@ -89,7 +89,7 @@ def _facts(state: State) -> str:
     shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
     is_told = any(_says(text, state.reason.removeprefix("budget: ")) for text in shown)
     rows = [
-        ("status", f"**{standing(str(state.goal.status), state.verified, state.proof)}**"),
+        ("status", f"**{standing(str(state.goal.status), state.verified, state.proofs.made)}**"),
         ("proof", _proof(state)),
         ("note", inline(passed_before(state.passed_before))),
         ("reason", "" if is_told else inline(state.reason)),
@@ -99,7 +99,7 @@ def _facts(state: State) -> str:
         ("last change", local(state.updated_at)),
         ("workspace", code(state.spec.workspace) if state.spec.workspace else ""),
         ("agent", inline(state.spec.agent)),
-        ("actions", f"{state.actions_total} allowed, {state.blocked_total} refused"),
+        ("actions", f"{state.actions_total} allowed, {state.loops.blocked_total} refused"),
         ("iterations", str(state.iteration)),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
@@ -154,8 +154,7 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
 
 def _proof(state: State) -> str:
     """Return what the last proof says of a goal that is not completed, or of the files that it is about."""
-    made = state.proof
-    if made is None:
+    if (made := state.proofs.made) is None:
         return ""
     files = f" ({', '.join(map(code, made.files))})" if made.files else ""
     said = inline(words(made.label, made.why, made.accepted))
@@ -168,14 +167,15 @@ def _counted(count: int, what: str) -> str:
 
 def _checks(state: State) -> str:
     """Return the checks with their results; how to add some where a completed goal has none."""
-    if not state.spec.checks and not state.checks and state.goal.status == GoalStatus.COMPLETED:
-        checks = {name: one.cmd for name, one in state.suggested.items()} or EXAMPLE
+    found = state.proofs.checks
+    if not state.spec.checks and not found and state.goal.status == GoalStatus.COMPLETED:
+        checks = {name: one.cmd for name, one in state.proofs.suggested.items()} or EXAMPLE
         front = {"checks": checks}
         shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
         lines = "\n".join(f"    {line}" for line in ("---", *shown.splitlines(), "---"))
         return f"## Checks\n\n{HOW_TO_CHECK}\n\n{lines}"
-    names = {name: state.checks.get(name) for name in (*state.checks, *state.spec.checks)}
-    return _section("Checks", [_check(state, name, result) for name, result in names.items()])
+    names = {**found, **state.spec.checks}
+    return _section("Checks", [_check(state, name, found.get(name)) for name in names])
 
 
 def _check(state: State, name: str, check: CheckResult | None) -> str:
@@ -223,7 +223,7 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
 
 
 def _tried(state: State, actions: Sequence[ActionView]) -> list[str]:
-    left_out = state.actions_total + state.blocked_total - len(state.in_flight) - len(actions)
+    left_out = state.actions_total + state.loops.blocked_total - len(state.in_flight) - len(actions)
     earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []
     for action in actions:
@@ -235,8 +235,8 @@ def _tried(state: State, actions: Sequence[ActionView]) -> list[str]:
 
 def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return in a line how often the agent was told or refused something and what came of it, and the last loops."""
-    told = [one.came for one in state.findings if not one.refused]
-    refused = [one.came for one in state.findings if one.refused]
+    told = [one.came for one in state.loops.findings if not one.refused]
+    refused = [one.came for one in state.loops.findings if one.refused]
     ended = [*told, *refused].count("attempt_ended")
     parts = [
         f"told {times(len(told))}, {told.count('heeded')} heeded" if told else "",
@@ -260,9 +260,9 @@ def _restarts(state: State) -> list[str]:
         for s, subtask in enumerate(task.subtasks, 1)
         if subtask.attempts
     ]
-    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.reruns]
-    begun = state.fresh_starts[-FRESH_STARTS_SHOWN:]
-    total = [f"- fresh starts: {state.attempts_total}"] if begun else []
+    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.attempts.reruns]
+    begun = state.attempts.fresh_starts[-FRESH_STARTS_SHOWN:]
+    total = [f"- fresh starts: {state.attempts.total}"] if begun else []
     return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
 
 

@@ -121,14 +121,14 @@ def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Entry:
 def _ended(e: ev.GoalEnded, s: State, _: Before) -> Entry:
     why = f": {_cut(e.reason)}" if e.reason else ""
     but = f"; but {passed_before(e.passed_before)}" if e.passed_before else ""
-    text = f"{standing(e.status, s.verified, s.proof)} {percent(s.goal.progress())}{why}{but}"
+    text = f"{standing(e.status, s.verified, s.proofs.made)} {percent(s.goal.progress())}{why}{but}"
     return _say(text, STATUS_STYLE.get(e.status, ""))
 
 
 def _worker_started(e: ev.WorkerStarted, s: State, before: Before) -> Entry:
     if not before.epoch:
         return _say("worker started", "dim")
-    if s.fresh_starts and s.fresh_starts[-1].epoch == e.epoch:
+    if s.attempts.fresh_starts and s.attempts.fresh_starts[-1].epoch == e.epoch:
         return _say(f"worker started for attempt {s.attempt.number}, epoch {e.epoch}", "dim")
     return _say(f"worker restarted, epoch {e.epoch}", "yellow")
 
@@ -174,7 +174,7 @@ def _action_finished(e: ev.ActionFinished, _s: State, before: Before) -> Entry:
 
 
 def _action_blocked(e: ev.ActionBlocked, s: State, _: Before) -> Entry:
-    count = s.scope.loop_counts.get(e.signature, 0)
+    count = s.loops.scope.loop_counts.get(e.signature, 0)
     why = why_refused(e.reason, count, last_said(s, e.signature))
     action = clean(action_text(e.tool, e.args))
     return _say(f"#{s.seq} refused", "magenta", action=action, detail=why, of=s.seq)

@@ -154,7 +154,7 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> Previ
         hello = _hello(reader, past, state, settings)
     agent = _agent(settings, state)
     laid = lay_out(PromptView.on_record(hello))
-    last = state.prompt.sha if state.prompt else None
+    last = state.guidance.prompt.sha if state.guidance.prompt else None
     left_out, attempt, note = list(laid.left_out), state.attempt.number, _note(state, agent)
     return Preview(laid.messages, laid.sizes, left_out, laid.sha, last, agent.kind, attempt, note)
 
@@ -170,8 +170,8 @@ def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings)
         default = settings.agents.get()
         agent = default if isinstance(default, LlmAgentSettings) else LlmAgentSettings()
     agent = profiled_agent(settings, agent)
-    settings = settings_for(settings, agent, state.turns_needed)
-    prompt = continued(agent, state.prompt)
+    settings = settings_for(settings, agent, state.attempts.turns_needed)
+    prompt = continued(agent, state.guidance.prompt)
     shown = _strategies(reader, record, state, settings)
     return hello_answer(state, settings, agent, record, shown, prompt=prompt)
 
@@ -198,7 +198,7 @@ def _strategies(
         return []
     at = max((r.seq for r in record.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
     then = fold(event for seq, event in playbook_events(reader) if seq < at)
-    return [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
+    return [b.to_dict() for i in state.guidance.strategies if (b := then.get_bullet(i))]
 
 
 def _note(state: State, agent: Agent) -> str:

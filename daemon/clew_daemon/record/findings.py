@@ -22,7 +22,7 @@ def findings(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops as `pages.loops` does, with the fields of `intervened` and what came of it."""
     found, more = pages.loops(ledger, goal, limit, before)
-    known = cache(lambda of: {one.seq: one for one in load_state(ledger, of).findings})
+    known = cache(lambda of: {one.seq: one for one in load_state(ledger, of).loops.findings})
     return [{**one, **_told(ledger, one, known(one["goal"]))} for one in found], more
 
 

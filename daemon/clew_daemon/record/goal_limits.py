@@ -71,7 +71,7 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     agent = _own_agent(state, settings)
     table = profiled_attempts(settings, agent)
     limit = state.spec.attempts or (table.limit if isinstance(agent, ModelAgentSettings) else 1)
-    first = first_attempt(settings, agent, state.turns_needed)
+    first = first_attempt(settings, agent, state.attempts.turns_needed)
     return AttemptLimits(limit, max(table.iterations, first), first)
 
 

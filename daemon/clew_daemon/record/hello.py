@@ -57,7 +57,7 @@ def hello_answer(
             heartbeat_s=settings.heartbeat.interval_s,
             tools=TOOLS,
             notes=state.spec.notes,
-            feedback=tuple(state.feedback),
+            feedback=tuple(state.guidance.feedback),
             checks=state.spec.checks,
             spec=GoalTerms.model_validate(
                 state.spec.model_dump(include=set(GoalTerms.model_fields))
@@ -109,24 +109,23 @@ def _hello_state(
         max_actions=settings.limits.max_actions,
         max_iterations=max_iterations(state, settings),
     )
-    probes = {name: state.probe_seen(name) for name in state.last_probe_state}
     own: dict[str, object] = {
-        "replan_required": state.replan_required or None,
+        "replan_required": state.plan.replan_required or None,
         "finished": _finished(state),
-        "given_up": state.set_aside[-GIVEN_UP_SENT:],
+        "given_up": state.plan.set_aside[-GIVEN_UP_SENT:],
         "actions_total": state.actions_total,
         "progress": state.goal.progress(),
-        "iterations_granted": state.iterations_granted,
+        "iterations_granted": state.attempts.iterations_granted,
         "turns_left": asdict(left) if left else None,
         "probes": {
-            name: {"passed": seen.passed, "after": seen.after, "current": state.still_holds(seen)}
-            for name, seen in probes.items()
+            name: {"passed": seen.passed, "after": seen.after, "current": still_holds}
+            for name, (seen, still_holds) in state.probes().items()
         },
         "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
-        "there": state.there,
+        "there": state.guidance.there,
     }
     view = state_view(state)
     for t, task in enumerate(view["goal"]["tasks"]):
@@ -161,7 +160,7 @@ def _transcript(
     state: State, ledger: ReadableEvents, max_tokens: int, *, whole: bool
 ) -> TranscriptFold:
     """Return the present conversation from the start of the subtask or its attempt, or from the last actions kept."""
-    began = max(state.subtask_seq, state.attempt.seq)
+    began = max(state.plan.subtask_seq, state.attempt.seq)
     actions = state.subtask.actions if state.subtask and not whole else []
     since = max(began, actions[0].seq - 1) if actions else began
     fold = TranscriptFold(lambda of: output_text(ledger, of), max_tokens, since)

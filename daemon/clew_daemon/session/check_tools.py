@@ -84,15 +84,12 @@ def tool_of(cmd: str) -> Tool | None:
 
 def due(state: State) -> dict[str, Tool]:
     """Return what to look for, by the names of the checks that were never run; nothing after a person's word."""
-    if state.feedback_seq > state.rested_seq:
+    if state.guidance.feedback_seq > state.rested_seq:
         return {}
-    unknown = {
-        name: tool
-        for name, cmd in state.spec.checks.items()
-        if not (name in state.checks or name in state.checked_before) and (tool := tool_of(cmd))
-    }
+    known = state.proofs.checks.keys() | state.proofs.before.keys()
+    tools = {name: tool_of(cmd) for name, cmd in state.spec.checks.items() if name not in known}
     texts = list(_texts(state))
-    return {name: tool for name, tool in unknown.items() if not _is_made(tool, texts)}
+    return {name: tool for name, tool in tools.items() if tool and not _is_made(tool, texts)}
 
 
 def probe(tools: Iterable[Tool]) -> str:

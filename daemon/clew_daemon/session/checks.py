@@ -111,7 +111,7 @@ class Checks:
         epoch, state = self._epoch, self._epoch.core.state
         if state.actions_total or epoch.stopping:
             return
-        due = [name for name in state.spec.checks if name not in state.checked_before]
+        due = [name for name in state.spec.checks if name not in state.proofs.before]
         if not due:
             return
         await epoch.snapshots.settled()  # the goal's first one shows the workspace as it was
@@ -225,7 +225,7 @@ class Checks:
     def _note_before(self, name: str, run: Run) -> None:
         """Record the first result of a check while nothing has been done yet, as far as clew can see."""
         state = self._epoch.core.state
-        if state.actions_total or name in state.checked_before or name not in state.spec.checks:
+        if state.actions_total or name in state.proofs.before or name not in state.spec.checks:
             return
         event = ev.CheckedBefore(
             at=time.time(),

@@ -110,7 +110,7 @@ class Conversation:
         """See what the last message means for the worker: it may be over, or need a person."""
         epoch, state = self._epoch, self._epoch.core.state
         epoch.snapshots.follow()
-        self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
+        self._owed = self._owed + 1 if state.plan.replan_required in ("task", "goal") else 0
         if self._owed and epoch.kind == "runbook":
             epoch.hand_over()
         elif self._owed >= OWED_REPLAN_MAX:

@@ -94,8 +94,8 @@ class Epoch:
     @property
     def settings(self) -> Settings:
         """The config as it is now for the agent's model, with the `[agents]` and `[limits]` of the goal's start."""
-        settings, needed = self.parts.settings_of(self.goal_id), self.core.state.turns_needed
-        return settings_for(settings, self.agent, needed)
+        needed = self.core.state.attempts.turns_needed
+        return settings_for(self.parts.settings_of(self.goal_id), self.agent, needed)
 
     @property
     def wants_another_agent(self) -> bool:

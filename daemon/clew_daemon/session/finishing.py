@@ -30,7 +30,7 @@ class Finishing:
 
     def shown(self) -> None:
         """Note that the answer to `hello` has all feedback."""
-        self._shown = self._epoch.core.state.feedback_seq
+        self._shown = self._epoch.core.state.guidance.feedback_seq
 
     def prompted(self) -> None:
         """Note that a prompt was built from the last answer to `hello`."""
@@ -38,7 +38,7 @@ class Finishing:
 
     def _news(self) -> str:
         """Return, once, that there is feedback which the agent cannot have considered; "" for none."""
-        seq = self._epoch.core.state.feedback_seq
+        seq = self._epoch.core.state.guidance.feedback_seq
         if seq <= self._considered or self._epoch.kind == "runbook":
             return ""
         self._considered = seq
@@ -55,7 +55,7 @@ class Finishing:
             left = tuple(state.open_subtasks())
             return Finished(accepted=True, failing_checks=(), open_subtasks=left)
         if epoch.kind != "llm":
-            self._considered = state.feedback_seq
+            self._considered = state.guidance.feedback_seq
         epoch.core.need_no_replan()
         with agent_stopped(epoch):
             await self._proving.clean()
@@ -71,7 +71,7 @@ class Finishing:
             status="completed",
             summary=summary,
             verified=state.checked,
-            proof=state.proof.label if state.proof and state.spec.checks else "",
+            proof=state.proofs.made.label if state.proofs.made and state.spec.checks else "",
             passed_before=state.passed_before,
         )
         await epoch.decide(lambda core: core.emit(reached))

@@ -108,7 +108,7 @@ class Methods:
             epoch.agent,
             epoch.parts.goals.ledger,
             self._strategies if settings.playbook.enabled else [],
-            prompt=continued(epoch.agent, state.prompt),
+            prompt=continued(epoch.agent, state.guidance.prompt),
         )
         own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}
         if epoch.logins:
@@ -127,7 +127,7 @@ class Methods:
         with epoch.recording() as core:
             probe = core.state.waits_for_time
             core.emit(ev.WorkerReady(at=at, epoch=epoch.number, agent=agent, probe=probe))
-            if ids or core.state.strategies:
+            if ids or core.state.guidance.strategies:
                 core.emit(ev.StrategiesShown(at=at, epoch=epoch.number, ids=ids))
 
     def _choose_strategies(self) -> list[Bullet]:
@@ -192,7 +192,7 @@ class Methods:
         self._last_turn = epoch.stopping or not epoch.core.state.workable
         prompt = of_model(p.prompt, epoch.agent)
         with epoch.recording() as core:  # also while the worker stops: the turn has its cost
-            feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
+            feedback = core.reflect(_reflected(p, prompt, core.state.guidance.feedback_untold))
             left = core.turns_left()
         await epoch.commit()
         return noted(feedback, turns_left=left)

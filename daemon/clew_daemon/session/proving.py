@@ -141,7 +141,7 @@ class Proving:
             took = round(time.monotonic() - began, 3)
             event = made.model_copy(update={"at": time.time(), "seconds": took})
             await epoch.decide(lambda core: core.emit(event))
-        return epoch.core.state.proof
+        return epoch.core.state.proofs.made
 
     async def _made(self, reason: str) -> snap.ProofMade | None:
         """Return the proof to record, None where the one on record is of this very world."""
@@ -168,7 +168,7 @@ class Proving:
         look = look.model_copy(update={"alive": (*look.alive, *left)})
         seen = f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}"
         world = hashlib.sha256(seen.encode(errors="replace")).hexdigest()[:32]
-        known = state.proof
+        known = state.proofs.made
         if known and known.world == world and known.label != "unknown":
             return None
         return await self._labelled(look, tree, world, finish, reason)
@@ -182,7 +182,7 @@ class Proving:
         seen = Seen(**look.model_dump(include=fields))
         before = {
             name: Run(one.exit_code, Count(*one.tests) if one.tests else None, one.duration_s)
-            for name, one in state.checked_before.items()
+            for name, one in state.proofs.before.items()
         }
         runs = Evidence(before, finish)
         if seen.suspects or state.spec.setup:
@@ -232,7 +232,7 @@ class Proving:
         epoch, state = self._epoch, self._epoch.core.state
         if epoch.own_tools or epoch.kind == "cli":  # such an agent may change files at any time
             return {}
-        ledger, base = epoch.parts.goals.ledger, state.proof_base or state.snapshots.first
+        ledger, base = epoch.parts.goals.ledger, state.proofs.base or state.snapshots.first
         rows = with_store((row.seq, decode(row.body)) for row in ledger.read(epoch.goal_id))
         first = (seq for seq, one in rows if isinstance(one, SnapshotTaken) and one.tree == base)
         try:
@@ -276,7 +276,7 @@ class Proving:
     def _basis(self, tree: str, keep: tuple[str, ...] = ()) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
         return {
-            "base": state.proof_base or state.snapshots.first,
+            "base": state.proofs.base or state.snapshots.first,
             "end": tree,
             "since": state.snapshots.first_at,
             "judges": (*proof.judges, *state.spec.judges),

@@ -151,7 +151,7 @@ class Session:
     async def _paths_there(self) -> tuple[str, ...]:
         """Return some paths in the workspace, for a model that is asked to look first."""
         epoch, state = self._epoch, self._epoch.core.state
-        again = state.attempt.number > 1 and state.last_action < state.attempt.seq
+        again = state.attempt.number > 1 and state.proofs.last_action < state.attempt.seq
         begins = not state.actions_total or again  # else the conversation has begun before
         if not (begins and epoch.kind == "llm" and epoch.settings.context.guidance):
             return ()

@@ -98,18 +98,18 @@ class AttemptCommands(GoalJournal):
         What counts is what was used since a person last granted the same amount again.
         """
         state, spec, most = self.state, self.state.spec, self.max_actions
-        if state.actions_total - state.actions_granted + acting > most:
+        if state.actions_total - state.attempts.actions_granted + acting > most:
             return f"the limit of {most} actions is reached"
-        if state.messages + self.messages > self.max_messages:
+        if state.attempts.messages + self.messages > self.max_messages:
             why = "the agent reported no turn, so each of its messages counts"
             return f"the limit of {self.max_messages} actions is reached: {why}"
         limit = spec.max_iterations or self.max_iterations
-        if limit is not None and state.iteration - state.iterations_granted >= limit:
+        if limit is not None and state.iteration - state.attempts.iterations_granted >= limit:
             return f"the budget of {limit} iterations is used up"
         tokens = spec.budget_tokens
-        if tokens is not None and state.cost.tokens - state.tokens_granted >= tokens:
+        if tokens is not None and state.cost.tokens - state.attempts.tokens_granted >= tokens:
             return f"the budget of {tokens} tokens is used up"
-        active_s = state.cost.active_s - state.active_granted_s
+        active_s = state.cost.active_s - state.attempts.active_granted_s
         if state.working:
             active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
         if spec.budget_wall_s is not None and active_s >= spec.budget_wall_s:
@@ -128,7 +128,7 @@ class AttemptCommands(GoalJournal):
 
 def may_start_over(state: State, limits: AttemptLimits) -> bool:
     """Return whether another attempt at the current subtask may follow the present one."""
-    at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.replan_required
+    at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.plan.replan_required
     is_open = state.subtask is not None and state.subtask.status == StepStatus.IN_PROGRESS
     return at_work and is_open and state.attempt.number < limits.limit
 
@@ -139,7 +139,7 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
     One whose last turn made the checks pass may still ask to finish.
     """
     used = state.iteration - state.attempt.from_iteration
-    since, found = state.attempt.seq, [state.checks.get(name) for name in state.spec.checks]
+    since, found = state.attempt.seq, [state.proofs.checks.get(name) for name in state.spec.checks]
     passes = bool(found) and all(last and last.passed and last.seq > since for last in found)
     allowed = limits.turns(state.attempt.number) + (TURNS_TO_FINISH if passes else 0)
     return limits.limit > 1 and used >= allowed
@@ -150,15 +150,16 @@ def advances(state: State) -> bool:
 
     It has changed the workspace, brought something new in the last turns, and no check has found its work wrong.
     """
-    changed = len(state.scope.worlds) > 1
-    is_fresh = state.attention.iterations_without_facts < STALE_TURNS
-    return changed and is_fresh and not (state.refused.count or failing_checks(state))
+    changed = len(state.loops.scope.worlds) > 1
+    is_fresh = state.loops.attention.iterations_without_facts < STALE_TURNS
+    return changed and is_fresh and not (state.loops.refused.count or failing_checks(state))
 
 
 def failing_checks(state: State) -> list[str]:
     """Return the names of the checks that ran in the present attempt and fail."""
     since = state.attempt.seq
-    return [name for name, last in state.checks.items() if not last.passed and last.seq > since]
+    checks = state.proofs.checks.items()
+    return [name for name, last in checks if not last.passed and last.seq > since]
 
 
 def tried(state: State, reason: str) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ def _errors(state: State, number: int, since: int) -> list[str]:
     ]
     texts: dict[str, None] = {}
     for action in failed:
-        tallies = state.scope.tallies.get(signature_of(state, action), {}).values()
+        tallies = state.loops.scope.tallies.get(signature_of(state, action), {}).values()
         last = max(tallies, key=lambda tally: tally.seq, default=None)
         if head := both_ends(one_line(_end_of_traceback(last.head)), HEAD_CHARS) if last else "":
             texts[f"{action.name} failed: {head}"] = None
@@ -197,11 +198,11 @@ def _end_of_traceback(output: str) -> str:
 
 def _failing_check(state: State) -> str:
     """Return why the last `finish` was refused, or what the last checks found, by the first that fails; "" for none."""
-    refused = [name for name in state.refused.failing if name in state.checks]
+    refused = [name for name in state.loops.refused.failing if name in state.proofs.checks]
     failing = refused or failing_checks(state)
     if not failing:
         return ""
-    why = _end_of_traceback(said_why(state.checks[failing[0]].output))
+    why = _end_of_traceback(said_why(state.proofs.checks[failing[0]].output))
     head = both_ends(one_line(why), HEAD_CHARS)
     return f"check {failing[0]} failed: {head}"
 
@@ -230,12 +231,12 @@ def in_vain(state: State, name: str) -> list[Action]:
 def needs_word(state: State, name: str) -> Action | None:
     """Return the last run of a step if nobody has said yet that it may run again, None where it may."""
     runs = in_vain(state, name)
-    if not runs or runs[-1].seq == state.may_rerun:
+    if not runs or runs[-1].seq == state.attempts.may_rerun:
         return None
     last = runs[-1]
     if last.result == Result.INTERRUPTED:
         return None if state.spec.on_interrupt == "retry" else last
-    since = [a for a in runs if a.seq > state.may_rerun and a.result != Result.INTERRUPTED]
+    since = [a for a in runs if a.seq > state.attempts.may_rerun and a.result != Result.INTERRUPTED]
     return None if len(since) <= state.spec.retries else last
 
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from clew_shared.core.journal import AttemptLimits
     from clew_shared.record.state import State
 
-REASON = "budget: "
-"""Begins the reason of a goal that is blocked by a limit."""
+REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +38,18 @@ def turns_left(
 ) -> TurnsLeft | None:
     """Return how many turns are left, the one to come included, as of the last turn on record; None without a limit."""
     found, spec = [], state.spec
-    turns = state.iteration - state.iterations_granted
+    used = state.attempts
+    turns = state.iteration - used.iterations_granted
     if attempts.limit > 1:
-        used = state.iteration - state.attempt.from_iteration
+        taken = state.iteration - state.attempt.from_iteration
         of = attempts.turns(state.attempt.number)
-        found.append(TurnsLeft(of - used, of, f"the {of} turns of this attempt"))
+        found.append(TurnsLeft(of - taken, of, f"the {of} turns of this attempt"))
     if limit := spec.max_iterations or max_iterations:
         found.append(TurnsLeft(limit - turns, limit, f"the goal's {limit} turns"))
     for spent, most, unit in (
-        (state.cost.tokens - state.tokens_granted, spec.budget_tokens, "tokens"),
-        (state.active_at_turn_s - state.active_granted_s, spec.budget_wall_s, "seconds"),
-        (state.actions_total - state.actions_granted, max_actions, "actions"),
+        (state.cost.tokens - used.tokens_granted, spec.budget_tokens, "tokens"),
+        (used.active_at_turn_s - used.active_granted_s, spec.budget_wall_s, "seconds"),
+        (state.actions_total - used.actions_granted, max_actions, "actions"),
     ):
         if most and spent > 0 and turns > 0:
             left, of = ceil((most - spent) * turns / spent), ceil(most * turns / spent)

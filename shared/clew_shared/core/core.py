@@ -72,7 +72,7 @@ class Core(TreeCommands):
         So it is for an action that is blocked in another world, which may have returned unseen.
         """
         proposal = self._proposal(tool, args)
-        if proposal.signature in self.state.scope.blocks:
+        if proposal.signature in self.state.loops.scope.blocks:
             return LookFirst()
         answer = self._judged(proposal, at, rationale)
         return answer if isinstance(answer, Verdict) else LookFirst()
@@ -180,7 +180,7 @@ class Core(TreeCommands):
     ) -> Verdict | None:
         """Refuse a proposal that no rule needs to judge; None where it is in order."""
         state = self.state
-        if level := state.replan_required:
+        if level := state.plan.replan_required:
             message = (
                 f"The goal waits for a person: {state.reason}"
                 if level == "person"
@@ -264,8 +264,8 @@ class Core(TreeCommands):
 
     def _escalate_proposals(self, at: float) -> Level | None:
         """Escalate the subtask once blocked actions were proposed too often."""
-        count = self.state.blocked_proposals
-        if self.state.replan_required or count < self.loops.blocked_limit:
+        count = self.state.loops.blocked_proposals
+        if self.state.plan.replan_required or count < self.loops.blocked_limit:
             return None
         reason = f"it proposed refused actions again {times(count)}"
         return None if self.start_over(reason, at) else self._escalate(reason, count, at)
@@ -286,7 +286,7 @@ class Core(TreeCommands):
                 text=short,
                 theme=theme(text),
                 has_tool_calls=has_tool_calls,
-                new=is_new(self.state.scope.memory, words),
+                new=is_new(self.state.loops.scope.memory, words),
                 words=words,
             )
         )
@@ -294,7 +294,7 @@ class Core(TreeCommands):
 
     def reflect(self, event: ev.Reflected) -> Feedback:
         """Record an iteration record: one turn is over."""
-        told = self.state.attention.told_in_turn
+        told = self.state.loops.attention.told_in_turn
         self.emit(event)
         if not event.unfinished:
             self.messages = 0
@@ -327,7 +327,8 @@ class Core(TreeCommands):
             )
         )
         intervention = Advice(found.intervention, found.message)
-        if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
+        ignored = self.state.loops.ignored_interventions
+        if ignored < self.ignored_limit or self.state.plan.replan_required:
             return Feedback(intervention)
         warned = SAME_ANSWER if found.stays else WARNINGS[found.intervention]
         if found.intervention == "nothing_new" and self.start_over(found.intervention, at):
@@ -340,7 +341,7 @@ class Core(TreeCommands):
     @property
     def goes_by_a_claim(self) -> bool:
         """Return whether an agent claimed the present world, and nothing has measured it since."""
-        return self.state.world.startswith(CLAIMED)
+        return self.state.loops.world.startswith(CLAIMED)
 
     def see_world(self, world: str, at: float, *, unseen_work: bool = False) -> bool:
         """Record a fresh digest of the workspace; returns whether it is another world than was believed.
@@ -348,17 +349,17 @@ class Core(TreeCommands):
         UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it, or
         `unseen_work`: the agent may have changed files without a report.
         """
-        before = self.state.world
+        before = self.state.loops.world
         uncertain = unseen_work or self._is_unsettled()
-        news = uncertain if world == UNKNOWN else world not in (before, self.state.measured)
+        news = uncertain if world == UNKNOWN else world not in (before, self.state.loops.measured)
         if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
-        return self.state.world != before
+        return self.state.loops.world != before
 
     def _is_unsettled(self) -> bool:
         """Return whether nothing is known of the world yet, or the last action was interrupted."""
         last = self.state.subtask.actions[-1:] if self.state.subtask else []
-        return not self.state.world or any(a.result == Result.INTERRUPTED for a in last)
+        return not self.state.loops.world or any(a.result == Result.INTERRUPTED for a in last)
 
     def drop_claim(self, world: str, at: float) -> None:
         """Replace a claimed world by a fresh digest of the workspace."""

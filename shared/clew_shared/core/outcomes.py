@@ -61,7 +61,7 @@ def known_outcome(state: State, flight: InFlight, report: ActionReport) -> Known
     tool, signature = flight.action.name, flight.signature
     event = finished_event(state, flight, report, 0.0)
     world, before = world_after(state, signature, event), comparison_world(state, report.world)
-    scope, tally = state.scope, state.scope.tallies.get(signature, {}).get(world)
+    scope, tally = state.loops.scope, state.loops.scope.tallies.get(signature, {}).get(world)
     progress = makes_progress(scope, signature, tool, before, world, event)
     writes = tool in WRITE_ONLY_TOOLS or signature in scope.writers or world != before
     return KnownOutcome(

@@ -42,7 +42,7 @@ def told(made: ProofState, diff: str, output: str, *, asked: bool) -> str:
 
 def asks_about(state: State, reason: str) -> Question:
     """Return what a person is asked about a finish that a label refuses; `reason` is the agent's."""
-    made = state.proof
+    made = state.proofs.made
     assert made is not None  # noqa: S101 - it was just recorded
     why = f"the checks pass, but {WORDS[made.label]}: {in_one_line(made.why, LINE_CHARS)}"
     given = (

@@ -159,7 +159,7 @@ def step(
     `refused` is the rule that refuses it, `cause` is why it was cut off, `said` what it printed, `changed` the names of
     the files that it changed, None where that is not known.
     """
-    deaths = state.scope.crashes.get(signature_of(state, ran), 0)
+    deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
     why = WHY["died" if deaths > 1 else key].format(
@@ -275,7 +275,7 @@ def output_facts(output: str) -> tuple[str, ...]:
 
 def last_said(state: State, name: str, result: str = "") -> str:
     """Return the key line of what an action, by its signature, printed last; `result`: when that came of it."""
-    tallies = state.scope.tallies.get(name, {}).values()
+    tallies = state.loops.scope.tallies.get(name, {}).values()
     known = [tally for tally in tallies if result in ("", tally.result)]
     return key_line(max(known, key=lambda tally: tally.seq).head) if known else ""
 
@@ -283,16 +283,16 @@ def last_said(state: State, name: str, result: str = "") -> str:
 def _why_stuck(state: State) -> str:
     subtask = state.subtask
     last = subtask.actions[-1] if subtask and subtask.actions else None
-    if failing := _failing(state) if state.claims else []:
+    if failing := _failing(state) if state.loops.claims else []:
         checks = f"{_named(failing)} still {'fails' if len(failing) == 1 else 'fail'}"
-        return WHY["checks"].format(times=times(state.claims), checks=checks)
+        return WHY["checks"].format(times=times(state.loops.claims), checks=checks)
     if last and last.result == Result.BLOCKED:
         name, action = signature_of(state, last), action_text(last.name, last.args)
-        if state.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
-            died = times(state.scope.crashes.get(name, 1))
+        if state.loops.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
+            died = times(state.loops.scope.crashes.get(name, 1))
             return WHY["died"].format(times=died, action=action)
-        if state.blocked_proposals:
-            return WHY["again"].format(times=times(state.blocked_proposals), action=action)
+        if state.loops.blocked_proposals:
+            return WHY["again"].format(times=times(state.loops.blocked_proposals), action=action)
     count = subtask.attempts if subtask else 0
     failure = in_one_line(subtask.last_failure, FAILURE_CHARS) if subtask else ""
     if count > 1:
@@ -311,16 +311,15 @@ def _named(checks: list[str]) -> str:
 
 
 def _failing(state: State) -> list[str]:
-    return [
-        name for name, last in state.checks.items() if name in state.spec.checks and not last.passed
-    ]
+    last = state.proofs.checks
+    return [name for name in last if name in state.spec.checks and not last[name].passed]
 
 
 def _check_lines(state: State) -> tuple[str, ...]:
     """Return a line for each of the first checks that fail: the command, and what it said."""
     lines = []
     for name in _failing(state)[:CHECKS_SHOWN]:
-        said = key_line(said_why(state.checks[name].output))
+        said = key_line(said_why(state.proofs.checks[name].output))
         command = in_one_line(state.spec.checks[name], FAILURE_CHARS)
         lines.append(f"Check `{name}` fails: `{command}`" + (f": {said}" if said else ""))
     return tuple(lines)
@@ -342,7 +341,7 @@ def _tried_last(state: State) -> list[str]:
         return []
     name = signature_of(state, last)
     cut_off = last.result == Result.INTERRUPTED
-    said = state.scope.died.get(name) if cut_off else last_said(state, name, last.result)
+    said = state.loops.scope.died.get(name) if cut_off else last_said(state, name, last.result)
     after = f" after {roughly(last.duration_s)}" if last.duration_s >= LONG_S else ""
     came = f"{RESULTS.get(last.result, last.result)}{after}{exit_text(last.exit_code)}"
     tried = f"Tried last: `{action_text(last.name, last.args)}`, which {came}"

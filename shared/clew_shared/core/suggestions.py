@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
     from clew_shared.record.state import State
 
-SUGGESTED_MAX = 5
-"""The suggestions that a goal can have."""
-
+SUGGESTED_MAX = 5  # that a goal can have
 NAME_CHARS_MAX = 60
 CMD_CHARS_MAX = 500
 
@@ -24,10 +22,11 @@ def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, 
 
     A name that was suggested before is replaced; a command that is a check already is left out.
     """
-    known = {*state.spec.checks.values(), *(one.cmd for one in state.suggested.values())}
+    suggested = state.proofs.suggested
+    known = {*state.spec.checks.values(), *(one.cmd for one in suggested.values())}
     found: dict[str, str] = {}
     for name, cmd in proposed:
-        room = name in state.suggested or len(state.suggested.keys() | found.keys()) < SUGGESTED_MAX
+        room = name in suggested or len(suggested.keys() | found.keys()) < SUGGESTED_MAX
         if cmd in known or name in state.spec.checks or name in found or not room:
             continue
         known.add(cmd)
@@ -43,4 +42,4 @@ def due(state: State) -> list[tuple[str, str]]:
     """
     if state.spec.checks:
         return []
-    return [(name, one.cmd) for name, one in state.suggested.items() if not one.started]
+    return [(name, one.cmd) for name, one in state.proofs.suggested.items() if not one.started]

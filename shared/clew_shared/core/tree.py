@@ -111,7 +111,7 @@ class TreeCommands(AttemptCommands):
 
     def start(self, at: float) -> None:
         """Start the first pending subtask if none is in progress; done before the agent says hello."""
-        if not self._is_in_progress() and not self.state.replan_required:
+        if not self._is_in_progress() and not self.state.plan.replan_required:
             self._start_next(at)
 
     def advance(self, at: float) -> bool:
@@ -127,7 +127,7 @@ class TreeCommands(AttemptCommands):
                 task_idx=task_idx,
                 subtask_idx=subtask_idx,
                 scope=self._scope(task_idx, subtask_idx),
-                idle=not self.state.attention.acted,
+                idle=not self.state.loops.attention.acted,
             )
         )
 
@@ -171,13 +171,13 @@ class TreeCommands(AttemptCommands):
 
     def fail(self, failure: str, at: float) -> Level | None:
         """Count a failed attempt at the current subtask, seen from outside; returns the level escalated to."""
-        return None if self.state.replan_required else self._fail(failure, at, "agent")
+        return None if self.state.plan.replan_required else self._fail(failure, at, "agent")
 
     def need_no_replan(self) -> None:
         """Raise WrongState while a replan, or a person's answer, is required, or the attempt is over."""
         if self.state.attempt.over:
             raise WrongState(ATTEMPT_OVER)
-        if required := self.state.replan_required:
+        if required := self.state.plan.replan_required:
             raise WrongState(
                 self._waits_for_person()
                 if required == "person"
@@ -233,11 +233,11 @@ class TreeCommands(AttemptCommands):
         if width == "task" and task_idx == state.current_task_idx:
             return "keep"
         inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
-        return "inherit" if inherits and state.inherited else "new"
+        return "inherit" if inherits and state.loops.inherited else "new"
 
     def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers) -> str:
         state = self.state
-        required = state.replan_required
+        required = state.plan.replan_required
         if state.attempt.over:
             return ATTEMPT_OVER
         if required == "person":
@@ -245,8 +245,8 @@ class TreeCommands(AttemptCommands):
         if replan != (required or None):
             asked = f"`replan: {required!r}` is required" if required else "no replan is required"
             return f"`replan` is {replan!r}, but {asked}"
-        if replan is None and (state.planned or state.proposed):
-            what = "has a plan" if state.planned else "has begun without a plan"
+        if replan is None and (state.plan.planned or state.plan.proposed):
+            what = "has a plan" if state.plan.planned else "has begun without a plan"
             return (
                 f"the goal {what}; `plan` with `replan: null` is only possible before anything else"
             )
@@ -266,7 +266,7 @@ class TreeCommands(AttemptCommands):
         no attempt to end.
         """
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
-        refused = self.state.refused
+        refused = self.state.loops.refused
         has_attempts = self.attempts.limit > 1 and self._is_in_progress()
         if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
@@ -284,7 +284,7 @@ class TreeCommands(AttemptCommands):
         The same label twice in the same world ends the attempt. A person is asked where the agent gives a reason, or
         no attempt is left.
         """
-        made = self.state.proof
+        made = self.state.proofs.made
         assert made is not None  # noqa: S101 - it was just recorded
         again = made.refused + 1 >= REFUSED_MAX
         ends = again and self._is_in_progress() and may_start_over(self.state, self.attempts)

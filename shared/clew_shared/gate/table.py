@@ -90,9 +90,9 @@ def judge(
     Waits are judged by the crash rule alone: letting time pass is not a loop. So is what runs again at a person's word.
     """
     found = blocked(state, proposal) or crash(state, proposal, thresholds)
-    if found or rerun:
+    if found or rerun or is_wait(proposal.tool, proposal.args):
         return found
-    if proposal.signature not in state.scope.loop_counts or is_wait(proposal.tool, proposal.args):
+    if proposal.signature not in state.loops.scope.loop_counts:
         return None
     if proposal.known and proposal.known.progress and thresholds.progress_aware:
         return None
@@ -104,8 +104,8 @@ def judge(
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
     """Refuse an action that is blocked in this world."""
-    worlds = state.scope.blocks.get(proposal.signature, {})
-    kind = worlds.get(EVERYWHERE) or worlds.get(state.world)
+    worlds = state.loops.scope.blocks.get(proposal.signature, {})
+    kind = worlds.get(EVERYWHERE) or worlds.get(state.loops.world)
     if kind is None:
         return None
     why = f"This action is blocked ({kind}): it was refused before and nothing has changed since."
@@ -115,10 +115,10 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
 
 def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
     """Refuse an action that was in flight when the worker died, `crash_limit` times."""
-    deaths = state.scope.crashes.get(proposal.signature, 0)
+    deaths = state.loops.scope.crashes.get(proposal.signature, 0)
     if deaths < thresholds.crash_limit:
         return None
-    why = state.scope.died.get(proposal.signature, "")
+    why = state.loops.scope.died.get(proposal.signature, "")
     how = f" (the last time: {why})" if why else ""
     message = (
         f"Refused: the worker died {deaths} times while this action was running{how}. What it did is unknown. "
@@ -140,11 +140,11 @@ def repetition(
     own = thresholds.tools.get(proposal.tool)
     limit = (own.repeat_limit if own else None) or thresholds.repeat_limit
     if not thresholds.progress_aware:
-        attempt = state.scope.loop_counts.get(proposal.signature, 0) + 1
+        attempt = state.loops.scope.loop_counts.get(proposal.signature, 0) + 1
         return _repeats(state, proposal, attempt, "", refuse=True) if attempt >= limit else None
     known = proposal.known
-    world = known.world if known else state.world
-    tally = state.scope.tallies.get(proposal.signature, {}).get(world)
+    world = known.world if known else state.loops.world
+    tally = state.loops.scope.tallies.get(proposal.signature, {}).get(world)
     if tally is None:
         return None
     kind = known.kind if known and known.kind else tally.kind
@@ -165,7 +165,7 @@ def _repeats(
     same = ", with the same files" if result else ""  # plain counts know no files
     came = f"{same}; each time it {RESULTS.get(result, result)}" if result else ""
     evidence = f"the same action for the {ordinal(attempt)} time{came}"
-    steps = tuple(one.seq for one in state.scope.steps if one.signature == proposal.signature)
+    steps = tuple(one.seq for one in state.loops.scope.steps if one.signature == proposal.signature)
     else_ = what_else(state, proposal.calls)
     if refuse:
         message = (
@@ -189,7 +189,7 @@ def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
     """
     for period in range(2, thresholds.max_period + 1):
         for rounds in (2, 3):
-            steps = state.scope.steps[1 - rounds * period :]
+            steps = state.loops.scope.steps[1 - rounds * period :]
             if len(steps) < rounds * period - 1 or not _are_rounds(steps, proposal, period):
                 break  # three rounds need two
             if _is_certain(steps, proposal, period, rounds, thresholds):
@@ -231,16 +231,16 @@ def _round(
 
 def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
     """Return how the action went the last time, in this world if it was done in it; `in_cycle`: others came between."""
-    worlds = state.scope.tallies.get(proposal.signature, {})
-    tally = worlds.get(state.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
+    worlds = state.loops.scope.tallies.get(proposal.signature, {})
+    tally = worlds.get(state.loops.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
     if tally is None:
-        died = state.scope.died.get(proposal.signature)
+        died = state.loops.scope.died.get(proposal.signature)
         return f"The last time it was cut off: {died}." if died else ""
     if tally.result != "success":
         output = f' with: "{tally.head}"' if tally.head else ""
         return f"The last time it ended in {tally.result}{output}."
     output = f' and said: "{tally.head}"' if tally.head else ""
-    if in_cycle and state.world not in worlds:
+    if in_cycle and state.loops.world not in worlds:
         return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
     if tally.kind == "read":
         return (

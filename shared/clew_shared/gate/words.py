@@ -30,7 +30,7 @@ def review(
 ) -> Intervened | None:
     """Return the intervention that is due now, if any."""
     said = {
-        kind: _told(state, thresholds, kind, message, again=kind in state.attention.raised)
+        kind: _told(state, thresholds, kind, message, again=kind in state.loops.attention.raised)
         for kind, message in _streaks(state, thresholds, calls).items()
         if _is_due(state, kind)
     }
@@ -41,11 +41,11 @@ def review(
 
 def _streaks(state: State, thresholds: LoopSettings, calls: AgentCalls) -> dict[str, str]:
     """Return what is said of each streak that is long enough to be spoken of."""
-    at, said = state.attention, {}
-    theme, planned, turns = at.theme, at.thoughts_without_tools, at.iterations_without_facts
-    if theme.count >= thresholds.theme_window and theme.what != GENERAL and not _only_looks(state):
+    at, said = state.loops.attention, {}
+    same, planned, turns = at.same_theme, at.thoughts_without_tools, at.iterations_without_facts
+    if same >= thresholds.theme_window and at.theme != GENERAL and not _only_looks(state):
         said["theme"] = (
-            f"Your last {theme.count} thoughts were all {theme.what.replace('_', ' ')} and nothing new came of them. "
+            f"Your last {same} thoughts were all {at.theme.replace('_', ' ')} and nothing new came of them. "
             f"You are repeating yourself: take one concrete action now, or {calls.finish}."
         )
     if planned >= thresholds.thoughts_without_tools * (2 if at.new_thought else 1):
@@ -72,7 +72,7 @@ def _streaks(state: State, thresholds: LoopSettings, calls: AgentCalls) -> dict[
 
 def _only_looks(state: State) -> bool:
     """Return whether all that brought nothing was to look at what may change by itself."""
-    return state.scope.memory.looks > 0 and not state.scope.memory.firm
+    return state.loops.scope.memory.looks > 0 and not state.loops.scope.memory.firm
 
 
 def _is_due(state: State, kind: str) -> bool:
@@ -80,7 +80,7 @@ def _is_due(state: State, kind: str) -> bool:
 
     Thoughts are spoken of once, though two streaks may count them.
     """
-    attention = state.attention
+    attention = state.loops.attention
     if kind in attention.raised:
         return attention.streaks[kind] - attention.raised[kind] >= IGNORED_AFTER_STEPS
     others = {"theme": "repeated_planning", "repeated_planning": "theme"}.get(kind)
@@ -90,9 +90,9 @@ def _is_due(state: State, kind: str) -> bool:
 
 def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> Intervened | None:
     """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
-    memory, patience = state.scope.memory, patience_of(state, thresholds)
+    memory, patience = state.loops.scope.memory, patience_of(state, thresholds)
     why = due(memory, patience, thresholds.repeat_limit) if patience else ""
-    before = [one for one in state.findings if one.stays and one.seq > state.attempt.seq]
+    before = [one for one in state.loops.findings if one.stays and one.seq > state.attempt.seq]
     told = [one.times for one in before if one.stays == memory.stay.text]
     if not why or (why == "stays" and told and memory.stay.times < told[-1] + told[0]):
         return None
@@ -113,16 +113,16 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
 
 def _steps(state: State, why: str, *, again: bool) -> tuple[int, ...]:
     """Return the steps that a word is about; of one that is said again those since the word before."""
-    memory = state.scope.memory
+    memory = state.loops.scope.memory
     steps = memory.stay.steps if why == "stays" else tuple(seq for seq, _ in memory.idle)
-    last = max((one.seq for one in state.findings if again and not one.refused), default=0)
+    last = max((one.seq for one in state.loops.findings if again and not one.refused), default=0)
     return tuple(seq for seq in steps if seq > last) or steps
 
 
 def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
     """Return what is said of steps that brought nothing new, or of an answer that stays."""
-    memory = state.scope.memory
-    labels = {step.seq: signature_text(step.signature) for step in state.scope.steps}
+    memory = state.loops.scope.memory
+    labels = {step.seq: signature_text(step.signature) for step in state.loops.scope.steps}
     labels |= dict(memory.idle)
     counts = Counter(labels[seq] for seq in steps if seq in labels)
     names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in counts.items())
@@ -145,7 +145,7 @@ def patience_of(state: State, thresholds: LoopSettings) -> float:
 def _told(
     state: State, thresholds: LoopSettings, kind: str, message: str, why: str = "", *, again: bool
 ) -> Intervened:
-    memory = state.scope.memory
+    memory = state.loops.scope.memory
     owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
     stays = Stays(text=memory.stay.text, times=memory.stay.times) if why == "stays" else None
     return Intervened(

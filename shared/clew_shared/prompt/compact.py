@@ -143,7 +143,8 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
         Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})"),
     ]
     goal += [Line(f"NOTES: {notes}", Keep.NOTES)] if notes and notes != description else []
-    goal += [Line(f"A PERSON SAYS: {one_line(s)}") for s in state.feedback[-FEEDBACK_SHOWN:]]
+    told = state.guidance.feedback
+    goal += [Line(f"A PERSON SAYS: {one_line(s)}") for s in told[-FEEDBACK_SHOWN:]]
     now: list[Line] = []
     if subtask:
         now = [
@@ -174,7 +175,7 @@ def _over(state: State) -> list[Line]:
     """Return a line for each subtask that is over, so that its work is not repeated."""
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
     here = tuple(f"{s.description} (" for s in subtasks if s.status == StepStatus.BLOCKED)
-    lines = [f"GIVEN UP: {one_line(x)}" for x in state.set_aside if not x.startswith(here)]
+    lines = [f"GIVEN UP: {one_line(x)}" for x in state.plan.set_aside if not x.startswith(here)]
     for subtask in subtasks:
         match subtask.status:
             case StepStatus.COMPLETED | StepStatus.SKIPPED:
@@ -193,7 +194,7 @@ def _over(state: State) -> list[Line]:
 
 def _tried(state: State, shown: set[int]) -> list[Line]:
     """Return the actions whose last attempt in this subtask failed, except those shown as recent."""
-    scope, failed = state.scope.tallies, []
+    scope, failed = state.loops.scope.tallies, []
     last = {s: max(worlds.values(), key=lambda tally: tally.seq) for s, worlds in scope.items()}
     for signature, tally in sorted(last.items(), key=lambda one: one[1].seq):
         if tally.result in ("failure", "error", "timeout") and tally.seq not in shown:
@@ -203,7 +204,7 @@ def _tried(state: State, shown: set[int]) -> list[Line]:
 
 def _recent(state: State, actions: list[Action]) -> list[Line]:
     """Return the last actions with their outputs, oldest first; equal ones in a row are one line."""
-    worlds = state.scope.tallies.values() if actions else ()
+    worlds = state.loops.scope.tallies.values() if actions else ()
     heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
     lines = []
     for _, row in groupby(actions, key=lambda a: (a.signature(), a.result)):
@@ -225,10 +226,9 @@ def _output(head: str) -> str:
 def _probes(state: State) -> list[Line]:
     """Return what probes have found: what still holds first, then what may have changed since."""
     current, before = [], []
-    for name in sorted(state.last_probe_state):
-        seen = state.probe_seen(name)
+    for name, (seen, still_holds) in sorted(state.probes().items()):
         text = f"  {name}: {'✓' if seen.passed else '✗'}"
-        if state.still_holds(seen):
+        if still_holds:
             current.append(Line(text, heading="CURRENT STATE:"))
         else:
             after = f"after action {seen.after}" if seen.after else "at the start"
@@ -239,19 +239,20 @@ def _probes(state: State) -> list[Line]:
 def _warnings(state: State) -> list[Line]:
     """Return the blocked actions, which a change of the world frees again, and what goes in circles."""
     blocks, any_holds = [], False
-    for signature, worlds in state.scope.blocks.items():
-        holds = state.world in worlds or EVERYWHERE in worlds
+    for signature, worlds in state.loops.scope.blocks.items():
+        holds = state.loops.world in worlds or EVERYWHERE in worlds
         any_holds |= holds
         mark = "BLOCKED" if holds else "BLOCKED before the last change, free now"
         blocks.append(f"{mark}: {one_line(signature)}")
     if (more := len(blocks) - BLOCKS_SHOWN) > 0:
         blocks = [f"BLOCKED: {more} more", *blocks[more:]]
-    raised = [_WARNINGS.get(kind, kind) for kind in state.attention.raised]
-    raised += ["nothing new came of the last steps: do something else"] * state.scope.memory.warned
-    if state.replan_required == "person":
+    raised = [_WARNINGS.get(kind, kind) for kind in state.loops.attention.raised]
+    if state.loops.scope.memory.warned:
+        raised.append("nothing new came of the last steps: do something else")
+    if state.plan.replan_required == "person":
         raised.append("this way is blocked; a person must say what to do")
-    elif state.replan_required:
-        raised.append(f"this way is blocked; replan the {state.replan_required}")
+    elif state.plan.replan_required:
+        raised.append(f"this way is blocked; replan the {state.plan.replan_required}")
     return [
         *(Line(text, Keep.ALWAYS) for text in blocks),
         *([Line(BLOCK_ADVICE)] if any_holds else []),
@@ -261,12 +262,11 @@ def _warnings(state: State) -> list[Line]:
 
 def _repeats(state: State) -> list[str]:
     """Return what was repeated in the same world and so brought nothing new; testing after edits is work."""
-    found = []
-    for signature, count in state.scope.loop_counts.items():
-        times = count
-        if state.world:
-            here = state.scope.tallies.get(signature, {}).get(state.world)
-            times = min(count, max(here.counts.values(), default=0)) if here else 0
-        if times >= REPEATED_FROM and signature not in state.scope.blocks:
+    scope, world, found = state.loops.scope, state.loops.world, list[str]()
+    for signature, count in scope.loop_counts.items():
+        here = scope.tallies.get(signature, {}).get(world)
+        counted = max(here.counts.values(), default=0) if here else 0
+        times = min(count, counted) if world else count
+        if times >= REPEATED_FROM and signature not in scope.blocks:
             found.append(f"tried {times} times: {one_line(signature)}")
     return found[-REPEATS_SHOWN:]

@@ -18,8 +18,7 @@ from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.touched import Touched
 
-POLL = "poll"
-"""The key of a word about what may change by itself: it is no fault to look again."""
+POLL = "poll"  # the key of a word about what may change by itself: it is no fault to look again
 
 
 class ActionAllowed(GoalEvent, frozen=True):

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the descriptor itself
 _BTIME = 0x800  # STATX_BTIME
 _BUFFER_BYTES = 256  # struct statx
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -65,18 +66,13 @@ def of_descriptor(fd: int) -> Identity:
 
 def _birth_ns(fd: int) -> int | None:
     """Return the time of birth by statx(2), which Python does not offer; None if it is unknown."""
-    statx = getattr(_libc(), "statx", None)
+    statx = getattr(_LIBC, "statx", None)
     found = bytearray(_BUFFER_BYTES)
     into = (ctypes.c_char * _BUFFER_BYTES).from_buffer(found)
     if statx is None or statx(fd, b"", _EMPTY_PATH, _BTIME, into) != 0:
         return None
     mask, seconds, nanoseconds = struct.unpack_from("=I76xqI", found)
     return seconds * 1_000_000_000 + nanoseconds if mask & _BTIME else None
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 @cache

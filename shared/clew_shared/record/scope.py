@@ -9,9 +9,7 @@ from clew_shared.judge.memory import Memory
 
 _Value = TypeVar("_Value")
 
-ENTRIES_MAX = (
-    4_000  # of each table: far beyond the default `max_actions` (docs/loops.md, How far back)
-)
+ENTRIES_MAX = 4_000  # of each table: beyond the default `max_actions` (docs/loops.md, How far back)
 STEPS_KEPT = 16
 FINDINGS_KEPT = 300
 EVERYWHERE = "*"  # the world of a block that applies in every world
@@ -42,14 +40,6 @@ class CycleStep:
     idle: bool  # a write that changed nothing or led back to an earlier world
     plain: bool
     seq: int = 0
-
-
-@dataclass(slots=True)
-class Streak:
-    """How often in a row the same thing was seen."""
-
-    what: str = ""
-    count: int = 0
 
 
 @dataclass(slots=True)
@@ -91,7 +81,8 @@ class Attention:
     steps: int = 0
     fresh: bool = False
     iterations_without_facts: int = 0
-    theme: Streak = field(default_factory=Streak)  # thoughts in a row with one theme
+    theme: str = ""
+    same_theme: int = 0  # thoughts in a row with it
     thoughts_without_tools: int = 0
     new_thought: bool = False  # the last one had new content
     stuck: int = 0
@@ -108,7 +99,7 @@ class Attention:
     def streaks(self) -> dict[str, int]:
         """The present length of each streak, by the intervention that it calls for."""
         return {
-            "theme": self.theme.count,
+            "theme": self.same_theme,
             "repeated_planning": self.thoughts_without_tools,
             "no_progress": self.iterations_without_facts,
             "stuck": self.stuck,

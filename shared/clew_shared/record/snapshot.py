@@ -13,16 +13,14 @@ from clew_shared.record.model import Subtask
 from clew_shared.record.scope import Scope
 from clew_shared.record.state import AttemptState, State
 
-STATE_VERSION = 22
+STATE_VERSION = 23
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
 function that changed.
 """
 
-
-OUTLINE_VERSION = -STATE_VERSION
-"""The version of a snapshot that is only the outline of a settled goal."""
+OUTLINE_VERSION = -STATE_VERSION  # of a snapshot that is only the outline of a settled goal
 
 
 @cache
@@ -31,8 +29,8 @@ def _states() -> TypeAdapter[State]:
 
 
 def dump(state: State) -> bytes:
-    """Return a state as JSON."""
-    return _states().dump_json(state)
+    """Return a state as JSON, without fields at their defaults."""
+    return _states().dump_json(state, exclude_defaults=True)
 
 
 def load(body: bytes) -> State:
@@ -59,10 +57,6 @@ def as_dict(state: State) -> dict[str, Any]:
 
 
 _EMPTY, _SUBTASK = State(), Subtask("")
-_LEFT_OUT = (
-    "inherited", "attention", "changes", "findings", "prompt", "checks", "suggested", "feedback",
-    "feedback_untold", "set_aside", "covered", "fresh_starts", "reruns", "refused", "agent_costs",
-)  # fmt: skip
 
 
 def outline(state: State) -> State:
@@ -80,12 +74,19 @@ def outline(state: State) -> State:
         )
         for t in state.goal.tasks
     ]
-    number = state.attempt.number
+    number, told, proofs, loops = state.attempt.number, state.guidance, state.proofs, state.loops
+    judged = replace(_EMPTY.loops, blocked_total=loops.blocked_total, found_total=loops.found_total)
+    if loops.scope.blocks:
+        judged.scope = Scope(blocks=loops.scope.blocks)
     return replace(
         state,
         goal=replace(state.goal, tasks=tasks),
         spec=state.spec.model_copy(update={"notes": "", "done_when": "", "checks": {}}),
-        scope=Scope(blocks=state.scope.blocks) if state.scope.blocks else _EMPTY.scope,
+        agent_costs=_EMPTY.agent_costs,
+        plan=replace(state.plan, set_aside=[], covered=[]),
+        loops=judged,
         attempt=AttemptState(number) if number > 1 else _EMPTY.attempt,
-        **{name: getattr(_EMPTY, name) for name in _LEFT_OUT},
+        attempts=replace(state.attempts, fresh_starts=[], reruns=[]),
+        proofs=replace(_EMPTY.proofs, before=proofs.before, made=proofs.made, base=proofs.base),
+        guidance=replace(_EMPTY.guidance, feedback_seq=told.feedback_seq),
     )

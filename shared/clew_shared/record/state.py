@@ -162,6 +162,89 @@ class ProofState:
 
 
 @dataclass(slots=True)
+class Plan:
+    """What becomes of the plan of the tree."""
+
+    subtask_seq: int = 0  # where the current subtask began
+    planned: bool = False
+    proposed: bool = False
+    replan_required: str = ""
+    set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up
+    covered: list[str] = field(default_factory=list)  # … that a plan replaced untried
+
+
+@dataclass(slots=True)
+class Loops:
+    """What loops are judged by: the scope, the streaks, what the agent was told, and the world of its files."""
+
+    scope: Scope = field(default_factory=Scope)
+    inherited: Scope | None = None
+    attention: Attention = field(default_factory=Attention)
+    blocked_proposals: int = 0
+    ignored_interventions: int = 0
+    refused: RefusedFinishes = field(default_factory=RefusedFinishes)
+    claims: int = 0  # `finish` was refused by checks so often, since a person's last word
+    findings: list[Finding] = field(default_factory=list)  # what was told or refused as a loop
+    world: str = ""  # the one believed to be current
+    measured: str = ""  # the last digest taken of the disk in it, "" for none
+    changes: dict[str, int] = field(default_factory=dict)  # signatures of unmeasured changes
+    novelty: int = 0  # their number
+    blocked_total: int = 0
+    found_total: int = 0
+
+    def begin(self, scope: Scope) -> None:
+        """Judge by this scope from now on, with nothing held against the agent but its steps."""
+        self.scope, self.attention = scope, Attention(steps=self.attention.steps)
+        self.blocked_proposals = self.ignored_interventions = 0
+        self.refused = RefusedFinishes()
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What was tried, and what of the limits was granted again by a person: as much as had been used by then."""
+
+    total: int = 0  # fresh starts
+    fresh_starts: list[AttemptState] = field(default_factory=list)  # the last, as they began
+    turns_needed: int = 0
+    reruns: list[Rerun] = field(default_factory=list)
+    asked_step: int = 0  # the run of a runbook's step that the open question is about
+    may_rerun: int = 0  # the last one that a person has let run again
+    messages: int = 0  # of workers that have ended, since the last turn
+    turn_at: tuple[int, int] = (0, 0)  # the place in which the present turn began
+    turn_before: tuple[int, int] = (0, 0)  # … and the one before it
+    active_at_turn_s: float = 0.0  # seconds of work up to the end of the last turn
+    iterations_granted: int = 0
+    actions_granted: int = 0
+    tokens_granted: int = 0
+    active_granted_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Proofs:
+    """What the goal's checks, probes and proofs have shown; `last_action` is the last one that has ended."""
+
+    checks: dict[str, CheckResult] = field(default_factory=dict)
+    before: dict[str, CheckBefore] = field(default_factory=dict)
+    suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
+    probes_seen: dict[str, ProbeSeen] = field(default_factory=dict)
+    last_action: int = 0
+    made: ProofState | None = None
+    base: str = ""  # the tree that a person has accepted: what judges is as it is there
+
+
+@dataclass(slots=True)
+class Guidance:
+    """What the agent is told: by people, by the playbook, and of the prompt and the files that it began with."""
+
+    feedback: list[str] = field(default_factory=list)
+    feedback_untold: list[str] = field(default_factory=list)  # in no iteration record yet
+    feedback_seq: int = 0
+    strategies: tuple[str, ...] = ()
+    prompt: Prompt | None = None
+    there: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
 class State:
     """Everything that is known of one goal: a fold of its events."""
 
@@ -171,42 +254,22 @@ class State:
     seq: int = 0
     accepted_seq: int = 0
     identity: tuple[str, ...] = ()
-    strategies: tuple[str, ...] = ()
     current_task_idx: int = 0
     current_subtask_idx: int = 0
-    scope: Scope = field(default_factory=Scope)
-    inherited: Scope | None = None
-    attention: Attention = field(default_factory=Attention)
-    blocked_proposals: int = 0
-    ignored_interventions: int = 0
-    findings: list[Finding] = field(default_factory=list)  # what was told or refused as a loop
-    in_flight: dict[int, InFlight] = field(default_factory=dict)
-    world: str = ""  # the one believed to be current
-    measured: str = ""  # the last digest taken of the disk in it, "" for none
-    changes: dict[str, int] = field(default_factory=dict)  # signatures of unmeasured changes
-    novelty: int = 0  # their number
-    replan_required: str = ""
-    planned: bool = False
-    proposed: bool = False
     last_probe_state: dict[str, bool] = field(default_factory=dict)
-    probes_seen: dict[str, ProbeSeen] = field(default_factory=dict)
-    last_action: int = 0  # the last one that has ended
+    plan: Plan = field(default_factory=Plan)
+    loops: Loops = field(default_factory=Loops)
+    attempt: AttemptState = field(default_factory=AttemptState)
+    attempts: Attempts = field(default_factory=Attempts)
+    proofs: Proofs = field(default_factory=Proofs)
+    guidance: Guidance = field(default_factory=Guidance)
+    snapshots: SnapshotState = field(default_factory=SnapshotState)
+    in_flight: dict[int, InFlight] = field(default_factory=dict)
     iteration: int = 0
-    messages: int = 0  # of workers that have ended, since the last turn
-    subtask_seq: int = 0  # where the current subtask began
-    turn_at: tuple[int, int] = (0, 0)  # the place in which the present turn began
-    turn_before: tuple[int, int] = (0, 0)  # … and the one before it
-    prompt: Prompt | None = None
-    feedback_untold: list[str] = field(default_factory=list)  # in no iteration record yet
-    feedback_seq: int = 0
-    iterations_granted: int = 0
-    actions_granted: int = 0
-    tokens_granted: int = 0
-    active_granted_s: float = 0.0
-    active_at_turn_s: float = 0.0  # seconds of work up to the end of the last turn
     actions_total: int = 0
-    blocked_total: int = 0
-    loops_total: int = 0
+    cost: LlmCost = field(default_factory=LlmCost)
+    agent_costs: dict[str, LlmCost] = field(default_factory=dict)
+    agent: str = ""  # of the last worker
     epoch: int = 0
     working: bool = False
     pid: int | None = None
@@ -226,33 +289,9 @@ class State:
     wait_until: float | None = None
     waiting_since: float = 0.0  # when it began to wait or was queued
     verified: bool | None = None  # completed with checks that passed, None before its end
-    checks: dict[str, CheckResult] = field(default_factory=dict)
-    checked_before: dict[str, CheckBefore] = field(default_factory=dict)
-    proof: ProofState | None = None
-    proof_base: str = ""  # the tree that a person has accepted: what judges is as it is there
-    suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
-    feedback: list[str] = field(default_factory=list)
-    set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up
-    covered: list[str] = field(default_factory=list)  # … that a plan replaced untried
-    cost: LlmCost = field(default_factory=LlmCost)
     reported_seq: int = 0
     reviewed_seq: int = 0
     rested_seq: int = 0  # where it was last blocked or ended
-    snapshots: SnapshotState = field(default_factory=SnapshotState)
-    attempt: AttemptState = field(default_factory=AttemptState)
-    attempts_total: int = 0  # fresh starts
-    turns_needed: int = 0
-    there: tuple[str, ...] = ()
-    fresh_starts: list[AttemptState] = field(
-        default_factory=list
-    )  # the last of them, as they began
-    refused: RefusedFinishes = field(default_factory=RefusedFinishes)
-    asked_step: int = 0  # the run of a runbook's step that the open question is about
-    may_rerun: int = 0  # the last one that a person has let run again
-    reruns: list[Rerun] = field(default_factory=list)
-    claims: int = 0  # `finish` was refused by checks so often, since a person's last word
-    agent: str = ""  # of the last worker
-    agent_costs: dict[str, LlmCost] = field(default_factory=dict)
     accepted_at: float = 0.0
     started_at: float = 0.0
     updated_at: float = 0.0
@@ -261,24 +300,22 @@ class State:
     @property
     def loop_counts(self) -> dict[str, int]:
         """Attempts by signature in the current scope."""
-        return self.scope.loop_counts
+        return self.loops.scope.loop_counts
 
     @property
     def blocked_actions(self) -> list[str]:
         """Signatures that are blocked in the current scope, in whatever world."""
-        return list(self.scope.blocks)
+        return list(self.loops.scope.blocks)
 
-    def probe_seen(self, name: str) -> ProbeSeen:
-        """Return when a probe of `last_probe_state` was looked at: now, if that is not on record yet."""
-        passed = self.last_probe_state[name]
-        seen = self.probes_seen.get(name)
-        if seen and seen.passed == passed:
-            return seen
-        return ProbeSeen(passed, self.world, self.last_action)
-
-    def still_holds(self, probe: ProbeSeen) -> bool:
-        """Return whether the workspace is as it was when a probe was looked at."""
-        return probe.world == self.world
+    def probes(self) -> dict[str, tuple[ProbeSeen, bool]]:
+        """Return when each probe was looked at (now, if that is not on record yet), and whether it still holds."""
+        found, world = {}, self.loops.world
+        for name, passed in self.last_probe_state.items():
+            seen = self.proofs.probes_seen.get(name)
+            if seen is None or seen.passed != passed:
+                seen = ProbeSeen(passed, world, self.proofs.last_action)
+            found[name] = seen, seen.world == world
+        return found
 
     @property
     def ended(self) -> bool:
@@ -299,13 +336,13 @@ class State:
     @property
     def checked(self) -> bool:
         """Return whether the goal has checks, and all of them passed when they last ran."""
-        passed = {name for name, check in self.checks.items() if check.passed}
+        passed = {name for name, check in self.proofs.checks.items() if check.passed}
         return bool(self.spec.checks) and passed >= self.spec.checks.keys()
 
     @property
     def passed_before(self) -> tuple[str, ...]:
         """The checks that passed before the goal's first action: that they pass proves nothing."""
-        return tuple(name for name, before in self.checked_before.items() if before.passed)
+        return tuple(name for name, before in self.proofs.before.items() if before.passed)
 
     @property
     def settled(self) -> bool:
@@ -346,8 +383,8 @@ class State:
     @property
     def replaced(self) -> list[str]:
         """Lines on the subtasks that replans gave up or replaced, those that were never tried at the end."""
-        untried = (f"{text} (not tried: another plan covers it)" for text in self.covered)
-        return [*self.set_aside, *untried]
+        untried = (f"{text} (not tried: another plan covers it)" for text in self.plan.covered)
+        return [*self.plan.set_aside, *untried]
 
     def replaceable(self, level: str) -> list[Subtask]:
         """Return the pending subtasks that a replan of this level may replace, in the order of their numbers from 1."""
@@ -356,7 +393,5 @@ class State:
 
     def open_subtasks(self) -> list[str]:
         """Return the descriptions of all subtasks that are not over."""
-        return [s.description for t in self.goal.tasks for s in t.subtasks if s.status in _OPEN]
-
-
-_OPEN = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.BLOCKED)
+        every = (s for t in self.goal.tasks for s in t.subtasks)
+        return [s.description for s in every if s.open or s.status == StepStatus.BLOCKED]

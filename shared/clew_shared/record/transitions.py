@@ -26,14 +26,14 @@ def follow_up(state: State) -> str:
     """
     if not has_follow_up(state):
         return ""
-    lines = [line for line in state.feedback[-1].splitlines() if line.strip()]
+    lines = [line for line in state.guidance.feedback[-1].splitlines() if line.strip()]
     return beginning(lines[0].strip(), SUBTASK_CHARS) if lines else ""
 
 
 def has_follow_up(state: State) -> bool:
     """Return whether a person gave feedback after the end of a completed goal."""
     completed = GoalStatus(state.goal.status) is GoalStatus.COMPLETED
-    return completed and state.feedback_seq > state.rested_seq
+    return completed and state.guidance.feedback_seq > state.rested_seq
 
 
 def refusal(state: State, event: ev.Event) -> str:
@@ -46,19 +46,18 @@ def refusal(state: State, event: ev.Event) -> str:
             may = status is GoalStatus.QUEUED or (status is GoalStatus.WAITING and not state.paused)
         case ev.GoalWaiting():
             may = not status.ended and status is not GoalStatus.BLOCKED
-        case ev.GoalBlocked():
+        case ev.GoalBlocked() | ev.GoalEnded(status="cancelled"):
             may = not status.ended
         case ev.GoalEnded():
-            may = status is GoalStatus.IN_PROGRESS
-            may = may or (event.status == "cancelled" and not status.ended)
-            accepted = state.proof is not None and state.proof.accepted == "person"
-            may = may or (status is GoalStatus.BLOCKED and accepted)
+            made = state.proofs.made
+            accepted = status is GoalStatus.BLOCKED and made and made.accepted == "person"
+            may = status is GoalStatus.IN_PROGRESS or bool(accepted)
+        case ev.GoalRequeued() if status is GoalStatus.COMPLETED:
+            work = state.next_pending() is not None or (has_follow_up(state) and event.subtask)
+            may = event.after == state.rested_seq and bool(work)
         case ev.GoalRequeued():
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
             may = may or (status.ended and event.after == state.rested_seq)
-            if status is GoalStatus.COMPLETED:
-                work = state.next_pending() is not None or (has_follow_up(state) and event.subtask)
-                may = may and bool(work)
         case ev.GoalEdited():
             may = status not in (GoalStatus.IN_PROGRESS, GoalStatus.COMPLETED)
         case ev.GoalRemoved():

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 CLAIMED = "claimed:"
-UNKNOWN = "unknown:"
-"""A world that could not be measured whole. As a measurement it equals no other, not even another UNKNOWN."""
+UNKNOWN = "unknown:"  # not measured whole: as a measurement it equals no other, not even an UNKNOWN
 
 
 def is_measured(world: str) -> bool:
@@ -33,14 +32,14 @@ def comparison_world(state: State, measured: str) -> str:
 
     Where that world was not measured, the first digest after it names it; it does not mean a change.
     """
-    unmeasured = not is_measured(state.world) and bool(state.world)
-    names_it = is_measured(measured) and state.measured in ("", measured)
-    return measured if unmeasured and names_it else state.world
+    unmeasured = not is_measured(state.loops.world) and bool(state.loops.world)
+    names_it = is_measured(measured) and state.loops.measured in ("", measured)
+    return measured if unmeasured and names_it else state.loops.world
 
 
 def world_moved(state: State, measured: str) -> bool | None:
     """Return whether a measurement after a step shows another world than before it, None if one is unknown."""
-    if not is_measured(measured) or state.world.startswith(UNKNOWN):
+    if not is_measured(measured) or state.loops.world.startswith(UNKNOWN):
         return None
     return measured != comparison_world(state, measured)
 
@@ -55,7 +54,7 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
     if is_measured(e.world):
         return e.world
     if not may_have_changed(e):
-        return state.world
+        return state.loops.world
     kind = UNKNOWN if e.world else CLAIMED
     return kind + digest(f"{signature}\n{e.outcome}\n{novelty_after(state, signature, e)}")
 
@@ -63,7 +62,7 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
 def novelty_after(state: State, signature: str, e: ev.ActionFinished) -> int:
     """Return how many signatures have changed something by then, without a measurement."""
     too_large = e.changed is None and e.world == UNKNOWN and e.result == Result.SUCCESS
-    return state.novelty + (signature not in state.changes or too_large)
+    return state.loops.novelty + (signature not in state.loops.changes or too_large)
 
 
 def may_have_changed(e: ev.ActionFinished) -> bool:

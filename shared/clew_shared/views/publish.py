@@ -44,7 +44,6 @@ def state_view(state: State) -> dict[str, Any]:
 
     `last_probe_state` has what still holds: of a probe from before the last change nothing is known.
     """
-    probes = state.last_probe_state.items()
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
@@ -53,7 +52,7 @@ def state_view(state: State) -> dict[str, Any]:
         "loop_counts": dict(list(state.loop_counts.items())[-SHOWN:]),
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "last_probe_state": {
-            name: passed for name, passed in probes if state.still_holds(state.probe_seen(name))
+            name: seen.passed for name, (seen, still_holds) in state.probes().items() if still_holds
         },
         **_same(state, "iteration", "epoch", "restarts"),
         "attempt": state.attempt.number,
@@ -202,7 +201,7 @@ def status_view(
     `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
     that, which do not follow from its state.
     """
-    task, subtask, memory = state.task, state.subtask, state.scope.memory
+    task, subtask, memory = state.task, state.subtask, state.loops.scope.memory
     at_work = state.goal.status == GoalStatus.IN_PROGRESS
     return {
         "id": state.goal_id,
@@ -213,7 +212,8 @@ def status_view(
         "subtask": subtask.description if subtask else None,
         **_same(state, "epoch", "pid", "restarts"),
         "blocked_actions": state.blocked_actions[-SHOWN:],
-        **_same(state, "blocked_total", "iteration"),
+        "blocked_total": state.loops.blocked_total,
+        "iteration": state.iteration,
         "reason": waits or state.reason or None,
         "updated_at": iso(state.updated_at),
         "name": state.spec.name or None,
@@ -238,8 +238,7 @@ def status_view(
 
 def proof_view(state: State) -> View | None:
     """Return the last proof of a goal, null where there was none (docs/proof.md)."""
-    made = state.proof
-    if made is None:
+    if (made := state.proofs.made) is None:
         return None
     files = list(made.files)
     return {"label": made.label, "files": files, **_same(made, "why", "accepted", "seconds")}
@@ -286,22 +285,23 @@ def goal_detail(
             for one in state.in_flight.values()
         ],
         "summary": state.summary or None,
-        "checks": {name: _same(one, "passed", "output") for name, one in state.checks.items()},
+        "checks": {n: _same(one, "passed", "output") for n, one in state.proofs.checks.items()},
         "check_commands": dict(state.spec.checks),
-        "checked_before": {name: asdict(one) for name, one in state.checked_before.items()},
+        "checked_before": {name: asdict(one) for name, one in state.proofs.before.items()},
         "suggested_checks": [
             {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}
-            for name, one in state.suggested.items()
+            for name, one in state.proofs.suggested.items()
         ],
         "workspace": state.spec.workspace,
         "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
-        **_same(state, "actions_total", "loops_total"),
+        "actions_total": state.actions_total,
+        "loops_total": state.loops.found_total,
         "wait_until": iso(state.wait_until) if state.wait_until else None,
         "snapshots": snapshots_view(state.snapshots),
-        "replan_required": state.replan_required or None,
+        "replan_required": state.plan.replan_required or None,
         "set_aside": state.replaced,
-        "attempts": [_fresh_start_view(one) for one in state.fresh_starts],
-        "reruns": [asdict(one) for one in state.reruns],
+        "attempts": [_fresh_start_view(one) for one in state.attempts.fresh_starts],
+        "reruns": [asdict(one) for one in state.attempts.reruns],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
         "subtask_details": [
             {

@@ -96,7 +96,7 @@ async def test_without_checks_repeating_is_never_taken_for_success(daemon, run_l
     with ScriptedLlm(then=WRITE) as llm:
         assert await run_llm(daemon, llm) == 0
     assert daemon.finished is None
-    assert daemon.state.replan_required == "task"
+    assert daemon.state.plan.replan_required == "task"
 
 
 # ---- plans
@@ -135,7 +135,7 @@ async def test_a_plan_may_suggest_checks_and_bad_ones_are_left_out(daemon, run_l
     replies = [calls(one) if mode == "tools" else writes(one[0], **one[1]) for one in script]
     with ScriptedLlm(*replies) as llm:
         assert await run_llm(daemon, llm) == 0
-    kept = {name: one.cmd for name, one in daemon.state.suggested.items()}
+    kept = {name: one.cmd for name, one in daemon.state.proofs.suggested.items()}
     assert kept == {"there": "test -f hello.txt", "check_5": "ls hello.txt"}
 
 
@@ -168,7 +168,7 @@ async def test_an_endless_talker_ends_as_a_failed_attempt_and_then_with_a_person
     with ScriptedLlm(then=says("First I need to plan this.")) as llm:
         assert await run_llm(daemon, llm) == 0
     assert daemon.finished is None
-    assert daemon.state.replan_required == "task"
+    assert daemon.state.plan.replan_required == "task"
     assert daemon.count("think") >= 6
 
 

@@ -64,4 +64,4 @@ async def test_the_mode_and_the_token_count_are_known_to_the_next_epoch(daemon, 
     with ScriptedLlm(then=DOWN) as again:
         assert await run_llm(daemon, again) == 75
     assert "tools" not in again.requests[0]
-    assert daemon.state.prompt.chars_per_token != 4.0
+    assert daemon.state.guidance.prompt.chars_per_token != 4.0

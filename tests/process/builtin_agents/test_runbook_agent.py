@@ -59,7 +59,7 @@ async def test_a_step_that_fails_is_left_to_a_person_at_whose_word_it_runs_again
         daemon.emit(ev.GoalRequeued(by="continue", reopen=True, lifts=True))
         daemon.emit(ev.GoalStarted())
         daemon.begin_epoch()
-    assert [run.times for run in daemon.state.reruns] == [2]
+    assert [run.times for run in daemon.state.attempts.reruns] == [2]
 
 
 async def test_failing_checks_end_the_goal_as_failed_with_their_names(make, run_runbook):

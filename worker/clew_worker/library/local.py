@@ -120,13 +120,13 @@ class LocalGoal:
     def complete(self, reason: str, *, success: bool) -> str | None:
         failure, summary = ("", reason) if success else (reason, "")
         with self._turn() as at:
-            if not self.state.replan_required:
+            if not self.state.plan.replan_required:
                 self._core.complete_subtask(at, success=success, failure=failure, summary=summary)
-            return self.state.replan_required or None
+            return self.state.plan.replan_required or None
 
     def advance(self) -> bool:
         with self._turn() as at:
-            level = self.state.replan_required
+            level = self.state.plan.replan_required
             if level == "person" or (level and self.state.next_pending() is None):
                 return False
             if level:

@@ -24,7 +24,7 @@ def make_ready(core: Core, text: str, at: float) -> None:
         core.emit(ev.Planned(at=at, tasks=(task,)))
         core.begin(0, 0, at)
     unplanned = [one.description for one in subtasks_of(state.goal)] in ([], [text])
-    if state.replan_required in ("task", "goal") and unplanned:
+    if state.plan.replan_required in ("task", "goal") and unplanned:
         # Without a plan there is no replan: the blocks hold, other actions continue.
         if state.subtask:
             state.subtask.status, state.subtask.attempts = StepStatus.IN_PROGRESS, 0
@@ -37,18 +37,18 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     current, goal = state.subtask, state.goal
     begun = any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
     another_way = edit.new or begun or (current and current.open)
-    replan = bool(state.replan_required and another_way)
+    replan = bool(state.plan.replan_required and another_way)
     if replan:  # the replacements of a blocked subtask inherit its counts and blocks
         new = {id(subtask) for subtask in edit.new}
         for task in goal.tasks:
             for subtask in (one for one in task.subtasks if id(one) in new):
                 subtask.inherits = task.replanned = True
-        goal.replanned = goal.replanned or state.replan_required == "goal"
+        goal.replanned = goal.replanned or state.plan.replan_required == "goal"
     record_tree(core, at, replan=replan, gone=edit.gone if replan else ())
     resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
     if resting and (replan or edit.new):
         _reopen(core, at)
-    if not state.replan_required:
+    if not state.plan.replan_required:
         _find_place(core, edit, at)
     if replan:
         core.start(at)
@@ -72,7 +72,7 @@ def record_tree(
     # what a replan gives up: removed, or blocked and still in the tree
     blocked_ones = [s for s in subtasks_of(goal) if s.status == StepStatus.BLOCKED]
     lines = [given_up_line(s) for s in (*gone, *blocked_ones) if s.status != StepStatus.PENDING]
-    given_up = [line for line in dict.fromkeys(lines) if line not in state.set_aside]
+    given_up = [line for line in dict.fromkeys(lines) if line not in state.plan.set_aside]
     event = ev.TreeEdited(
         at=at,
         goal=_goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),

@@ -116,7 +116,7 @@ class WorkState:
         if name in _OF_STATE:
             setattr(self._state, name, value)
         elif name == "loop_counts":
-            self._state.scope.loop_counts = dict(value)
+            self._state.loops.scope.loop_counts = dict(value)
         else:
             shown = Signatures(value) if name == "blocked_actions" else value
             object.__setattr__(self, name, shown)
@@ -124,7 +124,7 @@ class WorkState:
     @property
     def replan_required(self) -> str | None:
         """Who must find another way: None, "task", "goal" or "person"."""
-        return self._state.replan_required or None
+        return self._state.plan.replan_required or None
 
     def note(self, state: State) -> None:
         """Show this state, and treat it as the recorded one."""

@@ -17,7 +17,7 @@ from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Scope, Tally
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import ProbeSeen, State
+from clew_shared.record.state import Guidance, Loops, Plan, ProbeSeen, Proofs, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer
@@ -103,7 +103,7 @@ class RemoteGoal:
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
-        after = self.state.last_action
+        after = self.state.proofs.last_action
         self._probes |= {name: (passed, after) for name, passed in probes.items()}
         self._show_probes()
         self._work.note(self._state)
@@ -114,7 +114,7 @@ class RemoteGoal:
 
     def advance(self) -> bool:
         self.settle()
-        if self._state.replan_required:
+        if self._state.plan.replan_required:
             self._replan()
         return self._call(Advanced, "advance").subtask is not None
 
@@ -135,7 +135,7 @@ class RemoteGoal:
             return
         if _shape_of(self._state.goal) == self._shape:
             self._stale = True  # manual marks have no effect here
-        elif self._state.replan_required:
+        elif self._state.plan.replan_required:
             self._replan(edit)
         else:
             self._plan([_planned(task) for task in self._state.goal.tasks], None)
@@ -168,7 +168,7 @@ class RemoteGoal:
     def _replan(self, edit: Edit | None = None) -> None:
         """Plan the remaining work of the task or the goal, with the subtasks that were added manually."""
         state = self._state
-        level = "task" if state.replan_required == "task" else "goal"
+        level = "task" if state.plan.replan_required == "task" else "goal"
         new = {id(subtask) for subtask in edit.new} if edit else set()
         tasks = [t for t in state.goal.tasks if any(_to_do(one, new) for one in t.subtasks)]
         if level == "task":  # alternatives may be in a task of their own
@@ -206,7 +206,7 @@ class RemoteGoal:
         for name, (passed, after) in self._probes.items():
             changed = any(a.seq > after and a.changed is not False for a in actions)
             state.last_probe_state[name] = passed
-            state.probes_seen[name] = ProbeSeen(passed, "before" if changed else "", after)
+            state.proofs.probes_seen[name] = ProbeSeen(passed, "before" if changed else "", after)
 
 
 def state_of(hello: HelloAnswer) -> State:
@@ -220,16 +220,17 @@ def state_of(hello: HelloAnswer) -> State:
         goal_id=hello.goal_id,
         goal=sent.goal,
         spec=Spec(description=sent.goal.description, notes=hello.notes),
-        scope=scope,
         last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
-        probes_seen={
-            name: ProbeSeen(probe.passed, "" if probe.current else "before", probe.after)
-            for name, probe in sent.probes.items()
-        },
-        last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
-        feedback=list(hello.feedback),
-        set_aside=list(sent.given_up),
-        replan_required=sent.replan_required or "",
+        loops=Loops(scope),
+        plan=Plan(replan_required=sent.replan_required or "", set_aside=list(sent.given_up)),
+        guidance=Guidance(list(hello.feedback)),
+        proofs=Proofs(
+            probes_seen={
+                name: ProbeSeen(probe.passed, "" if probe.current else "before", probe.after)
+                for name, probe in sent.probes.items()
+            },
+            last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
+        ),
     )
     sent.goal.reached = sent.progress
     over = (one for one in subtasks_of(sent.goal) if one.status in _OVER)

@@ -201,7 +201,7 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
         none = "no finish whose checks passed has been proved yet"
         missing = none if state.spec.checks else "the goal has no checks"
         raise CliError(f"{goal}: there is no proof: {missing}")
-    accepted = state.proof.accepted if state.proof else None
+    accepted = state.proofs.made.accepted if state.proofs.made else None
     view = made.model_dump(mode="json", include=SHOWN)
     view |= {"goal": goal, "accepted": accepted, "reason": reason_of(state, made) or None}
     good = state.goal.status == "completed" and (made.label in label.ENDS or bool(accepted))
@@ -209,22 +209,22 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
 
 
 def _last(instance: Instance, state: State) -> ProofMade | None:
-    if state.proof is None:
+    if state.proofs.made is None:
         return None
     with open_ledger(instance) as reader:
-        row = next(iter(reader.read(state.goal_id, state.proof.seq - 1, 1)), None)
+        row = next(iter(reader.read(state.goal_id, state.proofs.made.seq - 1, 1)), None)
     found = decode(row.body) if row else None
     return found if isinstance(found, ProofMade) else None
 
 
 def reason_of(state: State, made: ProofMade) -> str:
     """Return why the agent says that the goal needs its changes: at the last refusal, or when the proof was made."""
-    return (state.proof.reason if state.proof else "") or made.reason
+    return (state.proofs.made.reason if state.proofs.made else "") or made.reason
 
 
 def proof_lines(state: State, made: ProofMade) -> Iterator[Line]:
     """Yield a proof as a person reads it."""
-    accepted = state.proof.accepted if state.proof else None
+    accepted = state.proofs.made.accepted if state.proofs.made else None
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
     said = label.words(made.label, "", accepted)
     yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
@@ -248,7 +248,7 @@ def proof_lines(state: State, made: ProofMade) -> Iterator[Line]:
         for line in made.diff.splitlines():
             yield [(f"  {clean(line)}", styles.get(line[:1], ""))]
     yield [(SAYS_NOT, "dim")]
-    if state.proof and state.proof.asked:
+    if state.proofs.made and state.proofs.made.asked:
         accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
         yield [(f"You are asked: {accept}", "yellow")]
         yield [(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")]

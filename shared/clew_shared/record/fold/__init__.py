@@ -37,12 +37,8 @@ def apply(state: State, event: ev.Event, seq: int) -> State:
     return state
 
 
-def _function(kind: str) -> Callable[[State, Any, int], None] | None:
-    if kind in _FOR_READERS_ONLY:
-        return None
-    module = next(one for one in (actions, goal, loops, tree, turns) if kind in vars(one))
-    function: Callable[[State, Any, int], None] = vars(module)[kind]
-    return function
-
-
-TABLE = {event.kind: _function(event.kind) for event in GOAL_EVENTS}
+_TAKES = vars(actions) | vars(goal) | vars(loops) | vars(tree) | vars(turns)
+TABLE: dict[str, Callable[[State, Any, int], None] | None] = {
+    event.kind: None if event.kind in _FOR_READERS_ONLY else _TAKES[event.kind]
+    for event in GOAL_EVENTS
+}

@@ -7,21 +7,18 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold.loops import settle
 from clew_shared.record.fold.tree import change_plan, crash_blocks, new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
-from clew_shared.record.scope import Attention, Scope
+from clew_shared.record.scope import Scope
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import AttemptState, RefusedFinishes, State
+from clew_shared.record.state import AttemptState, State
 
 FEEDBACK_KEPT = 50
 FOLLOW_UP = "Feedback"  # the task for the subtasks that people's feedback after an end has added
 
 
-# -- status ----------------------------------------------------------------------------------------
-
-
 def goal_accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
     state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
     state.accepted_seq, state.accepted_at = seq, e.at
-    state.planned = bool(e.tasks)
+    state.plan.planned = bool(e.tasks)
     tasks = e.tasks or (_implicit(e.spec),)
     state.goal = Goal(e.spec.description, [new_task(t) for t in tasks])
     for task in state.goal.tasks:
@@ -52,14 +49,15 @@ def goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
     state.paused = False
-    state.stranger, state.gone, state.asked_step = e.stranger, e.gone, e.step
+    state.stranger, state.gone, state.attempts.asked_step = e.stranger, e.gone, e.step
 
 
 def goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state, crashes=e.lifts)
         _reset_suggestions(state)
-        state.may_rerun, state.asked_step = state.asked_step or state.may_rerun, 0
+        tried = state.attempts
+        tried.may_rerun, tried.asked_step = tried.asked_step or tried.may_rerun, 0
     if e.subtask:
         _add_subtask(state, e.subtask)
     state.goal.status = GoalStatus.QUEUED
@@ -71,12 +69,13 @@ def goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
 
 def _reopen(state: State, *, crashes: bool) -> None:
     """Reset what was used up: attempts, failed replans, streaks, the budgets, and deaths of the worker (`crashes`)."""
-    state.replan_required = ""
+    state.plan.replan_required = ""
     state.goal.failed_replans, state.goal.replanned = 0, False
     _reset_counts(state, crashes=crashes)
-    state.messages = 0
-    state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
-    state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
+    used = state.attempts
+    used.messages = 0
+    used.iterations_granted, used.actions_granted = state.iteration, state.actions_total
+    used.tokens_granted, used.active_granted_s = state.cost.tokens, state.cost.active_s
     for task in state.goal.tasks:
         task.failed_replans, task.replanned = 0, False
         for subtask in task.subtasks:
@@ -95,7 +94,7 @@ def _add_subtask(state: State, description: str) -> None:
     if not tasks or tasks[-1].description != FOLLOW_UP:
         tasks.append(Task(FOLLOW_UP))
     tasks[-1].subtasks.append(Subtask(description))
-    state.planned = True  # a first plan would replace it
+    state.plan.planned = True  # a first plan would replace it
     settle_task(tasks[-1])
     state.goal.note_progress()
 
@@ -128,10 +127,10 @@ def goal_edited(state: State, e: ev.GoalEdited, seq: int) -> None:
     before, state.spec, state.edited_seq = state.spec, e.spec, seq
     for name, cmd in before.checks.items():
         if e.spec.checks.get(name) != cmd:
-            state.checks.pop(name, None)
-            state.checked_before.pop(name, None)
+            state.proofs.checks.pop(name, None)
+            state.proofs.before.pop(name, None)
             state.last_probe_state.pop(name, None)
-            state.probes_seen.pop(name, None)
+            state.proofs.probes_seen.pop(name, None)
     state.goal.description = e.spec.description
     for task in state.goal.tasks:  # without a plan the goal's text is its only subtask
         named: list[Task | Subtask] = [task, *task.subtasks]
@@ -139,7 +138,7 @@ def goal_edited(state: State, e: ev.GoalEdited, seq: int) -> None:
             if one.description == before.description:
                 one.description = e.spec.description
     if e.tasks is not None:
-        state.planned = bool(e.tasks)
+        state.plan.planned = bool(e.tasks)
         change_plan(state, e.tasks or (_implicit(e.spec),))
         for task in state.goal.tasks:
             settle_task(task)
@@ -162,40 +161,35 @@ def reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
     state.reviewed_seq = e.of
 
 
-# -- the worker ------------------------------------------------------------------------------------
-
-
 def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
     state.agent = e.agent
     state.working, state.worker_since, state.may_make = True, e.at, False
-    state.turn_at = state.place
-    state.turns_needed, state.there = e.turns_needed, e.there or state.there
+    state.attempts.turn_at, state.attempts.turns_needed = state.place, e.turns_needed
+    state.guidance.there = e.there or state.guidance.there
 
 
 def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
     state.working, state.pid = False, None
     state.restarts += e.crash
     state.cost.active_s += e.active_s
-    state.messages += e.messages
+    state.attempts.messages += e.messages
 
 
 def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
-    state.strategies = e.ids
+    state.guidance.strategies = e.ids
 
 
 def _reset_suggestions(state: State) -> None:
-    for one in state.suggested.values():
+    for one in state.proofs.suggested.values():
         one.started, one.result = False, None
-
-
-# -- people ----------------------------------------------------------------------------------------
 
 
 def feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
     """Reset the streaks and lift the blocks of the subtask except `crash` (docs/loops.md, Blocks)."""
-    state.feedback_seq = seq
-    for texts in (state.feedback, state.feedback_untold):
+    told = state.guidance
+    told.feedback_seq = seq
+    for texts in (told.feedback, told.feedback_untold):
         texts.append(e.text)
         del texts[:-FEEDBACK_KEPT]
     _reset_counts(state)
@@ -205,12 +199,10 @@ def feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
 
 def _reset_counts(state: State, *, crashes: bool = False) -> None:
     """Drop counts, streaks and blocks, with `crashes` those after deaths of the worker, too; known worlds stay."""
-    state.scope = _without_counts(state.scope, crashes=crashes)
-    if state.inherited:
-        state.inherited = _without_counts(state.inherited, crashes=crashes)
-    state.attention = Attention(steps=state.attention.steps)
-    state.blocked_proposals = state.ignored_interventions = state.claims = 0
-    state.refused = RefusedFinishes()
+    loops = state.loops
+    loops.begin(_without_counts(loops.scope, crashes=crashes))
+    loops.inherited = loops.inherited and _without_counts(loops.inherited, crashes=crashes)
+    loops.claims = 0
 
 
 def _without_counts(old: Scope, *, crashes: bool) -> Scope:
@@ -221,10 +213,9 @@ def _without_counts(old: Scope, *, crashes: bool) -> Scope:
 
 
 def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
-    scopes = [state.scope, *([state.inherited] if state.inherited else [])]
-    for scope in scopes:
+    for scope in filter(None, (state.loops.scope, state.loops.inherited)):
         for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
             counts.pop(e.signature, None)
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
-    if not state.scope.blocks:
-        state.blocked_proposals = 0  # they were made at what is no longer blocked
+    if not state.loops.scope.blocks:
+        state.loops.blocked_proposals = 0  # they were made at what is no longer blocked

@@ -13,7 +13,6 @@ from clew_shared.record.scope import (
     Attention,
     CycleStep,
     Finding,
-    Streak,
     Tally,
     count,
     kept,
@@ -31,16 +30,16 @@ TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "r
 
 
 def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
-    state.loops_total += 1
+    state.loops.found_total += 1
 
 
 def intervened(state: State, e: ev.Intervened, seq: int) -> None:
     if e.again:
-        state.ignored_interventions += 1
+        state.loops.ignored_interventions += 1
         settle(state, "ignored")
     if e.intervention in TOLD:
-        memory.tell(state.scope.memory, warned=e.intervention == "nothing_new")
-    attention = state.attention
+        memory.tell(state.loops.scope.memory, warned=e.intervention == "nothing_new")
+    attention = state.loops.attention
     if e.intervention in attention.streaks:
         attention.raised[e.intervention] = attention.streaks[e.intervention]
     elif e.intervention == "nothing_new" and attention.iterations_without_facts and e.key != POLL:
@@ -48,7 +47,7 @@ def intervened(state: State, e: ev.Intervened, seq: int) -> None:
     attention.told_at = attention.steps + (e.intervention == "repetition")  # of the next step
     stays, times = (e.stays.text, e.stays.times) if e.stays else ("", 0)
     found = Finding(seq, attention.steps, stays=stays, times=times)
-    state.findings = [*state.findings[1 - FINDINGS_KEPT :], found]
+    state.loops.findings = [*state.loops.findings[1 - FINDINGS_KEPT :], found]
 
 
 def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
@@ -56,12 +55,12 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
     if e.makes_block or e.counts:
         settle(state, "ignored")
     if e.makes_block:
-        found = Finding(seq, state.attention.steps, refused=True)
-        state.findings = [*state.findings[1 - FINDINGS_KEPT :], found]
+        found = Finding(seq, state.loops.attention.steps, refused=True)
+        state.loops.findings = [*state.loops.findings[1 - FINDINGS_KEPT :], found]
     if not e.done and e.reason != "stopped":  # then the daemon stops, the agent is not idle
-        state.attention.steps += 1
-        state.attention.firm = True
-        memory.take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
+        state.loops.attention.steps += 1
+        state.loops.attention.firm = True
+        memory.take_idle(state.loops.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
 
 
 def settle(state: State, came: str, *, moved: bool = False) -> None:
@@ -70,21 +69,22 @@ def settle(state: State, came: str, *, moved: bool = False) -> None:
     The end of an attempt outweighs that the last one was ignored. A change (`moved`) says nothing of an answer that
     stays: what it brought, the next look says.
     """
-    for one in state.findings[-OPEN_MAX:]:
-        last_straw = came == "attempt_ended" and one is state.findings[-1] and one.came == "ignored"
+    found = state.loops.findings
+    for one in found[-OPEN_MAX:]:
+        last_straw = came == "attempt_ended" and one is found[-1] and one.came == "ignored"
         if last_straw or (one.came == "open" and not (moved and one.stays)):
-            one.came, one.after = came, state.attention.steps - one.at
+            one.came, one.after = came, state.loops.attention.steps - one.at
 
 
 def thought(state: State, e: ev.Thought, seq: int) -> None:
-    attention = state.attention
+    attention = state.loops.attention
     attention.steps += 1
-    same_theme = e.theme == attention.theme.what
-    attention.theme = Streak(e.theme, attention.theme.count + 1 if same_theme else 1)
+    attention.same_theme = attention.same_theme + 1 if e.theme == attention.theme else 1
+    attention.theme = e.theme
     thoughts = attention.thoughts_without_tools + 1
     attention.thoughts_without_tools = 0 if e.has_tool_calls else thoughts
     attention.new_thought = e.new
-    memory.take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
+    memory.take_thought(state.loops.scope.memory, seq, e.words, acts=e.has_tool_calls)
     drop_broken_streaks(attention)
 
 
@@ -115,14 +115,14 @@ def drop_broken_streaks(attention: Attention) -> None:
 
 def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
     """Take in what came of an action that began in the world `before`: worlds, tallies, steps, and what it brought."""
-    scope, attention, action = state.scope, state.attention, flight.action
+    scope, attention, action = state.loops.scope, state.loops.attention, flight.action
     attention.steps += 1
     label = action_text(action.name, action.args)
     if is_wait(action.name, action.args):
         attention.waits = True
         memory.take_wait(scope.memory, action.seq, label)
         return
-    after = state.world
+    after = state.loops.world
     claimed = bool(e.changed) and not is_measured(e.world)
     moved = after != before or claimed
     changed = claimed if e.world == UNKNOWN else moved
@@ -151,7 +151,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     )
     if memory.take(scope.memory, outcome) > memory.NEWS or (progress and moved):
         attention.fresh = True
-        attention.theme = Streak()
+        attention.same_theme = 0
         settle(state, "heeded", moved=moved)
 
 
@@ -159,8 +159,8 @@ def _tally(
     state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool, polls: bool
 ) -> Tally:
     """Count an outcome of this signature in the world that it led to, and return the tally."""
-    worlds = kept(state.scope.tallies, flight.signature, {})
-    tally = kept(worlds, state.world, Tally())
+    worlds = kept(state.loops.scope.tallies, flight.signature, {})
+    tally = kept(worlds, state.loops.world, Tally())
     first, success = not tally.outcome, e.result == Result.SUCCESS
     tally.steady = first or tally.outcome == e.outcome
     if by_itself(tally, e) or ((success or e.soft) and polls):

@@ -17,7 +17,7 @@ from clew_shared.judge.memory import carry_debt
 from clew_shared.record import events as ev
 from clew_shared.record.fold.loops import settle
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
-from clew_shared.record.scope import EVERYWHERE, Attention, Scope
+from clew_shared.record.scope import EVERYWHERE, Scope
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import FRESH_STARTS_KEPT, AttemptState, RefusedFinishes, State, taken
 from clew_shared.record.worlds import UNKNOWN
@@ -25,9 +25,6 @@ from clew_shared.record.worlds import UNKNOWN
 SET_ASIDE_KEPT = 200
 NOWHERE = (-1, -1)
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
-
-
-# -- events ----------------------------------------------------------------------------------------
 
 
 def settle_task(task: Task) -> None:
@@ -42,14 +39,14 @@ def settle_task(task: Task) -> None:
 
 
 def planned(state: State, e: ev.Planned, _seq: int) -> None:
-    state.replan_required = ""
+    state.plan.replan_required = ""
     if e.replan is None:
-        state.planned = True
+        state.plan.planned = True
         state.goal.tasks = [new_task(t) for t in e.tasks]
         state.current_task_idx = state.current_subtask_idx = 0
         return
-    state.inherited = deepcopy(state.scope)
-    state.turn_at = NOWHERE
+    state.loops.inherited = deepcopy(state.loops.scope)
+    state.attempts.turn_at = NOWHERE
     replan(state, e)
     state.goal.note_progress()
 
@@ -61,48 +58,48 @@ def tree_edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
     state.goal.note_progress()
     set_aside(state, e.given_up, e.covered)
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
-    state.last_probe_state, state.planned = dict(e.probes), True
-    state.probes_seen = {name: state.probe_seen(name) for name in e.probes}
+    state.last_probe_state, state.plan.planned = dict(e.probes), True
+    state.proofs.probes_seen = {name: seen for name, (seen, _) in state.probes().items()}
     if e.replan:
-        state.replan_required, state.inherited = "", deepcopy(state.scope)
+        state.plan.replan_required, state.loops.inherited = "", deepcopy(state.loops.scope)
     if e.loop_counts is not None:
-        state.scope.loop_counts = dict(e.loop_counts)
+        state.loops.scope.loop_counts = dict(e.loop_counts)
     if e.blocked_actions is not None:
-        old = state.scope.blocks
-        state.scope.blocks = {s: old.get(s, {EVERYWHERE: "person"}) for s in e.blocked_actions}
+        scope = state.loops.scope
+        person = {EVERYWHERE: "person"}
+        scope.blocks = {s: scope.blocks.get(s, dict(person)) for s in e.blocked_actions}
 
 
 def subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
-    state.subtask_seq = seq
+    state.plan.subtask_seq = seq
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
-    state.there = () if state.actions_total else state.there
+    state.guidance.there = () if state.actions_total else state.guidance.there
     task, subtask = state.task, state.subtask
     if task and subtask:
         task.status = subtask.status = StepStatus.IN_PROGRESS
-    owed = state.scope.memory
+    loops = state.loops
+    scope, owed, before = loops.scope, loops.scope.memory, loops.attention
     if e.scope == "new":
-        state.scope = Scope(worlds={state.world: 1} if state.world else {})
-    elif e.scope == "inherit":
-        state.scope = deepcopy(state.inherited) if state.inherited else state.scope
-    before, state.attention = state.attention, Attention(steps=state.attention.steps)
+        scope = Scope(worlds={loops.world: 1} if loops.world else {})
+    elif e.scope == "inherit" and loops.inherited:
+        scope = deepcopy(loops.inherited)
+    loops.begin(scope)
     if e.idle:
-        carry_debt(owed, state.scope.memory)
-        state.attention.iterations_without_facts = before.iterations_without_facts
-        state.attention.raised = {k: r for k, r in before.raised.items() if k == "no_progress"}
-    state.blocked_proposals = state.ignored_interventions = 0
+        carry_debt(owed, scope.memory)
+        loops.attention.iterations_without_facts = before.iterations_without_facts
+        loops.attention.raised = {k: r for k, r in before.raised.items() if k == "no_progress"}
     state.attempt = AttemptState(seq=seq, from_iteration=state.iteration)
-    state.refused = RefusedFinishes()
 
 
 def subtask_failed(state: State, e: ev.SubtaskFailed, _seq: int) -> None:
     if state.subtask:
         state.subtask.attempts += 1
         state.subtask.last_failure = e.failure
-    state.ignored_interventions = 0
+    state.loops.ignored_interventions = 0
     settle(state, "attempt_ended")
-    state.attention.raised.clear()
+    state.loops.attention.raised.clear()
     state.attempt.from_iteration = state.iteration
-    state.refused = RefusedFinishes()
+    state.loops.refused = RefusedFinishes()
 
 
 def subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
@@ -125,9 +122,9 @@ def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
     if e.replan_failed_goal:
         state.goal.failed_replans += 1
         state.goal.replanned = False
-    state.replan_required = e.to
+    state.plan.replan_required = e.to
     settle(state, "attempt_ended")
-    state.attention.raised.clear()
+    state.loops.attention.raised.clear()
 
 
 def attempt_ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
@@ -138,20 +135,18 @@ def attempt_ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
 
 def attempt_started(state: State, e: ev.AttemptStarted, seq: int) -> None:
     settle(state, "attempt_ended")
-    state.there = ()
+    state.guidance.there = ()
     begun = taken(AttemptState, e, number=e.attempt, seq=seq, place=state.place)
     begun.epoch, begun.from_iteration = state.epoch + 1, state.iteration
     begun.from_actions = state.subtask.actions_total if state.subtask else 0
     state.attempt = replace(begun, tried=state.attempt.tried)
-    state.attempts_total += 1
-    state.fresh_starts.append(begun)
-    del state.fresh_starts[:-FRESH_STARTS_KEPT]
-    if e.scope == "new":
-        state.scope = afresh(state.scope, "" if e.restored else state.world)
-    state.attention = Attention(steps=state.attention.steps)
-    state.blocked_proposals = state.ignored_interventions = 0
-    state.refused = RefusedFinishes()
-    state.turn_at = state.place
+    state.attempts.total += 1
+    state.attempts.fresh_starts.append(begun)
+    del state.attempts.fresh_starts[:-FRESH_STARTS_KEPT]
+    state.attempts.turn_at = state.place
+    loops = state.loops
+    known = afresh(loops.scope, "" if e.restored else loops.world) if e.scope == "new" else None
+    loops.begin(known or loops.scope)
 
 
 def afresh(old: Scope, world: str) -> Scope:
@@ -174,13 +169,13 @@ def finish_refused(state: State, e: ev.FinishRefused, _seq: int) -> None:
 
     An agent with its own tools may have worked between two of them where clew cannot see it.
     """
-    state.claims += bool(e.failing)
-    before, world = state.refused, state.world
+    state.loops.claims += bool(e.failing)
+    before, world = state.loops.refused, state.loops.world
     unseen = e.own_tools and world.startswith(UNKNOWN)
     same_files = before.world == world and not world.startswith(UNKNOWN)
     no_action = before.actions == state.actions_total and (unseen or not e.own_tools)
     same_checks = same_files and bool(e.failing) and before.failing == e.failing
-    state.refused = RefusedFinishes(
+    state.loops.refused = RefusedFinishes(
         world=world,
         actions=state.actions_total,
         failing=e.failing,
@@ -188,9 +183,6 @@ def finish_refused(state: State, e: ev.FinishRefused, _seq: int) -> None:
         same_checks=before.same_checks + 1 if same_checks else 1,
         unseen=unseen,
     )
-
-
-# -- plans -----------------------------------------------------------------------------------------
 
 
 def new_task(planned: PlannedTask) -> Task:
@@ -289,9 +281,9 @@ def given_up_line(subtask: Subtask) -> str:
 
 def set_aside(state: State, given_up: Iterable[str], covered: Iterable[str]) -> None:
     """Note what was given up, and what was replaced before it was tried; the last ones are kept."""
-    state.set_aside += given_up
-    state.covered += covered
-    del state.set_aside[:-SET_ASIDE_KEPT], state.covered[:-SET_ASIDE_KEPT]
+    state.plan.set_aside += given_up
+    state.plan.covered += covered
+    del state.plan.set_aside[:-SET_ASIDE_KEPT], state.plan.covered[:-SET_ASIDE_KEPT]
 
 
 def _replan_task(state: State, new: Task, left: list[Subtask]) -> None:
