@@ -17,14 +17,17 @@ SILENT = "It printed nothing. This command failed:\n+ "
 GOT = "got "
 """Begins the reason where a value that was computed is not the expected one."""
 
-_FILE_TESTS = {
-    "-e": ("{} does not exist", "{} exists"),
-    "-f": ("there is no file {}", "the file {} exists"),
-    "-d": ("there is no folder {}", "the folder {} exists"),
-    "-s": ("{} is missing or empty", "{} is not empty"),
-    "-x": ("{} is not an executable file", "{} is executable"),
+_NOTHING, _SOMETHING = "expected nothing, got {1}", "expected some text, got none"
+_ONE_OPERAND = {
+    "-e": ("{0} does not exist", "{0} exists, and it must not"),
+    "-f": ("there is no file {0}", "the file {0} exists, and it must not"),
+    "-d": ("there is no folder {0}", "the folder {0} exists, and it must not"),
+    "-s": ("{0} is missing or empty", "{0} is not empty, and it must not"),
+    "-x": ("{0} is not an executable file", "{0} is executable, and it must not"),
+    "-z": (_NOTHING, _SOMETHING),
+    "-n": (_SOMETHING, _NOTHING),
 }
-"""What it means that such a test of a file failed: as it stands, and with `!` before it."""
+"""What it means that such a test failed, as it stands and with `!` before it: {0} is its value, {1} in quotes."""
 
 _COMPARED = {
     "!=": 'it must not be "{1}"',
@@ -35,7 +38,6 @@ _COMPARED = {
     "-gt": "{0} must be more than {1}",
     "-ge": "{0} must be at least {1}",
 }
-_ONE_OPERAND = frozenset({*_FILE_TESTS, "-z", "-n"})
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
@@ -134,30 +136,15 @@ def _unquoted(failed: str) -> list[str]:
 
 def _why_test(words: list[str], command: str) -> str:
     match words:
-        case [operator, value] if operator != "!":
-            return _why_one(operator, value, negated=False)
-        case ["!", operator, value]:
-            return _why_one(operator, value, negated=True)
+        case [*negated, operator, value] if operator in _ONE_OPERAND and negated in ([], ["!"]):
+            return _ONE_OPERAND[operator][bool(negated)].format(value, _shown(value))
         case [left, "=" | "==", right]:
-            if _COMPUTED.search(command) and not _LITERAL.search(
-                command
-            ):  # the left one is the actual one
+            if _COMPUTED.search(command) and not _LITERAL.search(command):
                 return f"{GOT}{_shown(left)}, expected {_shown(right)}"
             return f"{_shown(left)} is not {_shown(right)}"
         case [left, operator, right]:
             return _COMPARED.get(operator, "").format(left, right)
     return ""
-
-
-def _why_one(operator: str, value: str, *, negated: bool) -> str:
-    if operator in _FILE_TESTS:
-        failed = _FILE_TESTS[operator][negated].format(value)
-        return f"{failed}, and it must not" if negated else failed
-    if operator not in ("-z", "-n"):
-        return ""
-    if (operator == "-z") != negated:
-        return f"expected nothing, got {_shown(value)}"
-    return "expected some text, got none"
 
 
 class _Grep(NamedTuple):

@@ -8,17 +8,12 @@ LONGEST = 80
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant, or None; a word like the beginning of one counts 0.9 of it."""
+    """Return the known word that was probably meant, or whose beginning was; None where there is none."""
     if len(word) > LONGEST:
         return None
-    from difflib import SequenceMatcher  # most names are spelt right
+    from difflib import get_close_matches  # most names are spelt right
 
-    matcher, best, found = SequenceMatcher(b=word.lower(), autojunk=False), CLOSE_ENOUGH, None
-    for one in known:
-        for part, weight in ((one, 1.0), (one[: len(word)], 0.9)):
-            matcher.set_seq1(part)
-            # the first two are upper bounds of the third, and cheaper: there may be thousands of goals
-            bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-            if all(weight * bound() >= best for bound in bounds):
-                best, found = weight * matcher.ratio() + 1e-9, one
-    return found
+    names = list(known)
+    meant = {one[: len(word)]: one for one in reversed(names)} | {one: one for one in names}
+    found = get_close_matches(word.lower(), meant, n=1, cutoff=CLOSE_ENOUGH)
+    return meant[found[0]] if found else None
