@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import socket
-import time
+import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 
     from clew_shared.ledger.lock import Holder
 
-QUEUE_FULL_S = 0.01
-CONNECT_S = 2.0
+CONNECT_S = 2
 ANSWER_S = 30.0
 LOOK_S = 3.0
 """How long a command that only reads waits for an answer before it reads the ledger instead."""
 
 ANSWER_BYTES_MAX = 64 << 20
 ADDRESS_BYTES_MAX = 107
-_READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +91,23 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
     Raises NoDaemon if none listens, RequestRefused for its errors, NoAnswer if it does not answer in time.
     """
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    deadline = time.monotonic() + within_s
     address = at if isinstance(at, Address) else Address(at)
-    with connected(address) as channel:
+    with connected(address) as channel, channel.makefile("rb") as lines:
         try:
             channel.settimeout(within_s)
             with suppress(BrokenPipeError):  # a refusal may come before the request is read
                 channel.sendall(json.dumps(request).encode() + b"\n")
-            answer = json.loads(_line(channel, deadline))
+            line = lines.readline(ANSWER_BYTES_MAX)
+            answer = json.loads(line) if line else None
         except TimeoutError:
             message = f"the daemon did not answer `{method}` within {within_s:g} s; see `clew logs`"
             raise NoAnswer(message) from None
-        except (OSError, EOFError):  # it ended meanwhile
-            raise NoDaemon(address) from None
+        except OSError:
+            answer = None
         except ValueError as error:
             raise CliError(f"the daemon's answer cannot be read: {error}") from None
+    if answer is None:  # it ended meanwhile
+        raise NoDaemon(address)
     if "error" in answer:
         fault = answer["error"]
         raise RequestRefused(str(fault.get("message", fault)))
@@ -129,49 +129,30 @@ def ask(at: Address | Path, request: ControlRequest) -> Any:
 
 def connected(address: Address) -> socket.socket:
     """Return a connection to the daemon; raises NoDaemon, NoAnswer or CliError."""
-    path, deadline = address.socket, time.monotonic() + CONNECT_S
+    path = address.socket
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    channel.settimeout(CONNECT_S)
+    wait = struct.pack("@ll", CONNECT_S, 0)  # while the queue of the socket is full
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
     try:
-        while not _connect(channel, path):  # the queue of the socket is full
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            time.sleep(QUEUE_FULL_S)
+        _connect(channel, path)
     except OSError as error:
         channel.close()
         if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
             raise NoDaemon(address) from None
-        if isinstance(error, TimeoutError):
-            what = f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)"
-            raise NoAnswer(what) from None
+        if isinstance(error, BlockingIOError):
+            raise NoAnswer(f"the daemon does not listen at {path} ({CONNECT_S} s waited)") from None
         raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None
     return channel
 
 
-def _connect(channel: socket.socket, path: Path) -> bool:
-    """Connect, through the folder if the path is too long for a socket address; return False to try again."""
+def _connect(channel: socket.socket, path: Path) -> None:
+    """Connect, through the folder if the path is too long for a socket address."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        short = len(os.fsencode(path)) <= ADDRESS_BYTES_MAX
-        channel.connect(str(path) if short else f"/proc/self/fd/{folder}/{path.name}")
-    except BlockingIOError:
-        return False
+        is_short = len(os.fsencode(path)) <= ADDRESS_BYTES_MAX
+        channel.connect(str(path) if is_short else f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
-    return True
-
-
-def _line(channel: socket.socket, deadline: float) -> bytes:
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        channel.settimeout(max(deadline - time.monotonic(), 0.001))
-        part = channel.recv(_READ_BYTES)
-        if not part:
-            raise EOFError
-        line += part
-        if len(line) > ANSWER_BYTES_MAX:
-            raise ValueError(f"longer than {ANSWER_BYTES_MAX} bytes")
-    return bytes(line)
 
 
 CHANGES: dict[str, Callable[[str], ControlRequest]] = {
