@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import shlex
 import socket
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
@@ -32,12 +30,6 @@ def collect_as_usual() -> None:
     """Collect garbage as Python does by default, but for what has been imported by now: that stays."""
     gc.freeze()
     gc.set_threshold(*GC_DEFAULT)
-
-
-def give_back() -> None:
-    """Return free memory to the system: glibc would keep it for the thread that has used it."""
-    with suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def pip(*words: str) -> str:

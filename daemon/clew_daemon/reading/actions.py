@@ -1,16 +1,22 @@
-"""A goal's actions: the last ones, and one in full, as `clew show`, `top` and the pages show it."""
+"""A goal's actions: the last ones, one in full, all in a timeline, as `clew show`, `top` and the pages show them."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line
-from clew_daemon.reading.queries import ledger_if_any
+from clew_daemon.reading.queries import ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean
+
+if TYPE_CHECKING:
+    from clew_daemon.record.timeline import RefusedAction, Timeline
 
 CHANGED = {True: "changed", False: "not changed"}
 
@@ -44,6 +50,22 @@ def whole_action(instance: Instance, goal: str, seq: int) -> Action:
     if action is None:
         raise CliError(f"{goal} has no action #{seq}; `clew history {goal}` lists them")
     return action
+
+
+def timeline_of(
+    instance: Instance, goal: str, ended_at: str | None
+) -> tuple[Timeline, tuple[RefusedAction, ...]]:
+    """Return a goal's timeline and its last refusals, oldest first; `ended_at` as in its view."""
+    from clew_daemon.record.store import catch_up
+    from clew_daemon.record.timeline import TimelineFold, timeline
+
+    until, fold = (
+        datetime.fromisoformat(ended_at).timestamp() if ended_at else time.time(),
+        TimelineFold(),
+    )
+    with open_ledger(instance) as reader:
+        deque(catch_up(fold, reader, goal), maxlen=0)
+    return timeline(fold, until), tuple(fold.refusals)
 
 
 def place(action: Action) -> str:

@@ -8,14 +8,13 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from clew_daemon.reading.actions import timeline_of
 from clew_daemon.reading.diff import changed_files
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
-from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, Span
 from clew_daemon.reading.prompt_text import InspectedPrompt, inspected, turn_lines
 from clew_daemon.reading.sanitize import clean, counted, short
-from clew_daemon.reading.timelines import Timelines
 from clew_daemon.record.timeline import Lane, RefusedAction, Timeline, badness
 from clew_daemon.top.screens import GoalViewScreen
 from clew_shared.record.moment import local
@@ -114,12 +113,8 @@ class TimelineScreen(GoalViewScreen):
 
     view, shows = "timeline", "clew history"
 
-    def __init__(self, instance: Instance, goal: str) -> None:
-        super().__init__(instance, goal)
-        self._known = Timelines(instance)
-
     def lines(self, detail: GoalView) -> list[Line]:
-        found = self._known.of(self.goal_id, detail["ended_at"])
+        found = timeline_of(self.instance, self.goal_id, detail["ended_at"])
         return list(timeline_lines(*found, width=self.size.width - MARGIN))
 
 

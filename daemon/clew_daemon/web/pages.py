@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
-from clew_daemon.reading.actions import Action, last_actions, whole_action
+from clew_daemon.reading.actions import Action, last_actions, timeline_of, whole_action
 from clew_daemon.reading.diff import changed_files
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView, in_view
@@ -23,7 +23,6 @@ from clew_daemon.reading.log_tail import LogEntry, LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledger
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.reading.timelines import Timelines
 from clew_daemon.record import pages as record_pages
 from clew_daemon.web.rendering import environment
 from clew_shared.ledger import SEQ_MAX
@@ -46,7 +45,6 @@ class Pages:
     def __init__(self, instance: Instance, *, read_only: bool) -> None:
         self._instance = instance
         self._read_only = read_only
-        self._timelines = Timelines(instance)
 
     def routes(self) -> list[Route]:
         """Return the route of each page, and that of the whole output of an action."""
@@ -79,7 +77,7 @@ class Pages:
     def goal(self, request: Request) -> Values:
         """Show a goal, the latest first: what it does, has done, was refused, costs and asks; its tree and timeline."""
         goal, before = self._goal(request), number(request.query_params.get("before"))
-        timeline, refusals = self._timelines.of(goal["id"], goal["ended_at"])
+        timeline, refusals = timeline_of(self._instance, goal["id"], goal["ended_at"])
         actions, more = last_actions(self._instance, goal["id"], ACTIONS_SHOWN, before)
         with open_ledger(self._instance) as reader:
             loops, _ = record_pages.loops(reader, goal["id"], LOOPS_SHOWN)
