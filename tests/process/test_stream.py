@@ -2,16 +2,9 @@
 
 import contextlib
 import json
-import threading
 
-from harness import DEADLINE_S
-
-from clew_daemon.reading.follow import (
-    EventSource,
-    StreamBatch,
-    StreamBegin,
-    StreamGone,
-)
+from clew_daemon.reading import follow
+from clew_daemon.reading.client import connected
 from clew_daemon.reading.instance import Instance
 from clew_shared.ledger import Reader
 
@@ -26,22 +19,23 @@ class Follower:
     """Reads the events of a home in a thread, as a live view would, across the ends of its daemons."""
 
     def __init__(self, clew, after=None):
-        instance = Instance(clew.home, clew.environment())
-        self.source = EventSource(lambda: instance.socket, instance.ledger, after)
+        self.instance = Instance(clew.home, clew.environment())
         self.events, self.news = [], []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self._ended = follow.following(self.instance, self._heard, after)
 
-    def _run(self):
-        while not self._ended.is_set():
-            for news in self.source.poll(0.05):
-                self.news.append(news)
-                if isinstance(news, StreamBatch):
-                    self.events += news.events
+    @property
+    def after(self):
+        return self.news[-1].after
+
+    def _heard(self, news):
+        self.news.append(news)
+        self.events += news.events
 
     def seqs(self):
         return [event.seq for event in self.events]
+
+    def begins(self):
+        return [news for news in self.news if news.begins]
 
     def catch_up(self, clew):
         """Stop the daemon, and wait for its last event."""
@@ -51,8 +45,6 @@ class Follower:
 
     def close(self):
         self._ended.set()
-        self._thread.join(DEADLINE_S)
-        self.source.close()
 
 
 @contextlib.contextmanager
@@ -78,7 +70,7 @@ def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(cl
         goal = clew.submit(STEPS)
         for n in range(5):
             clew.until(lambda n=n: len(one.events) > 8 * (n + 1), "more events")
-            clew.until(lambda: one.source.is_streaming, "the stream")
+            clew.until(lambda n=n: len(one.begins()) == n + 1, "the stream")
             clew.kill()
             clew.start()
         clew.wait("goal.completed", goal=goal)
@@ -88,9 +80,9 @@ def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(cl
         assert [json.loads(event.body) for event in one.events] == [
             json.loads(row.body) for row in rows
         ]
-        gone = [news for news in one.news if isinstance(news, StreamGone)]
+        gone = [news for news in one.news if news.gone]
         assert len(gone) in (5, 6)  # the last one when the daemon stopped
-        assert not any(news.reset for news in one.news if isinstance(news, StreamBegin))
+        assert not any(news.reset for news in one.news)
 
 
 def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_state(clew):
@@ -103,9 +95,13 @@ def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_stat
     clew.stop()
     clew.cli("restore", "--yes", str(clew.folder / "copy.db"))
     clew.start()
-    with following(clew, one.source.after) as two:
-        clew.until(lambda: two.news, "the beginning")
-        assert two.news[0].reset
-        assert [goal["id"] for goal in two.news[0].goals] == [first]
+    with connected(one.instance.socket) as channel, channel.makefile("rb") as lines:
+        channel.sendall(follow.follow_line(one.after))
+        begins = json.loads(lines.readline())["result"]
+    assert begins["reset"]
+    assert [goal["id"] for goal in begins["goals"]] == [first]
+    with following(clew, one.after) as two:
+        clew.until(two.begins, "the beginning")
+        assert two.begins()[0].reset
         clew.wait("goal.completed", goal=clew.submit(SHORT, "three.md"))
         clew.until(lambda: "goal_ended" in [event.kind for event in two.events], "the end")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.reading.follow import StreamBatch, StreamBegin, StreamGone, read_line
+from clew_daemon.reading.follow import News, read_line
 from clew_shared.ledger import Cursor
 from clew_shared.ledger.errors import SEQ_MAX
 
@@ -20,7 +20,7 @@ values = st.recursive(
 @given(st.binary() | values.map(lambda v: json.dumps(v).encode()))
 def test_any_bytes_are_read_or_refused(line):
     with suppress(ValueError):
-        assert isinstance(read_line(line), StreamBegin | StreamBatch | StreamGone)
+        assert isinstance(read_line(line), News)
 
 
 events = st.fixed_dictionaries(

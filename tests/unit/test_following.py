@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.reading.client import Address
-from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin
+from clew_daemon.reading.follow import follow
 from clew_shared.ledger import Ledger, NewEvent
 
 
@@ -12,34 +12,31 @@ async def append(ledger, *texts, goal="a"):
 
 
 @pytest.fixture
-def source(path):
-    source = EventSource(lambda: Address(path.with_name("no.sock")), path)
-    source.poll(0.0)  # it says once that no daemon is there
-    yield source
-    source.close()
+def news(path):
+    found = follow(lambda: Address(path.with_name("no.sock")), path)
+    assert "no daemon" in next(found).gone  # it says so once
+    return found
 
 
 def bodies(news):
-    return [
-        event.body.decode() for one in news if isinstance(one, StreamBatch) for event in one.events
-    ]
+    return [event.body.decode() for event in next(news).events]
 
 
-async def test_a_ledger_that_is_not_there_yet_is_followed_from_its_first_event(path, source):
-    assert source.poll(0.0) == []
+async def test_a_ledger_that_is_not_there_yet_is_followed_from_its_first_event(path, news):
+    assert bodies(news) == []
     ledger = Ledger.open(path)
-    source.poll(0.0)
+    next(news)
     await append(ledger, "first")
-    assert bodies(source.poll(0.0)) == ["first"]
+    assert bodies(news) == ["first"]
     await ledger.close(10)
 
 
-async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(path, source):
+async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(path, news):
     ledger = Ledger.open(path)
     await append(ledger, "1")
-    source.poll(0.0)
+    next(news)
     await append(ledger, "2", "3")
-    assert bodies(source.poll(0.0)) == ["2", "3"]
+    assert bodies(news) == ["2", "3"]
     await ledger.close(10)
     other = Ledger.open(path.with_name("other.db"))
     await append(other, "a", "b", "c", "d")
@@ -47,10 +44,8 @@ async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(pat
     for end in ("-wal", "-shm"):
         path.with_name(f"ledger.db{end}").unlink(missing_ok=True)
     path.with_name("other.db").replace(path)
-    [begins] = source.poll(0.0)
-    assert isinstance(begins, StreamBegin)
-    assert begins.reset
+    assert next(news).reset
     ledger = Ledger.open(path)
     await append(ledger, "e")
-    assert bodies(source.poll(0.0)) == ["e"]
+    assert bodies(news) == ["e"]
     await ledger.close(10)

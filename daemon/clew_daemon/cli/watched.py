@@ -4,12 +4,14 @@ The past is read from the ledger; what comes after it arrives on the daemon's st
 runs. A daemon that has ended is waited for, with a note.
 """
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
 
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
+from clew_daemon.reading.follow import News, StreamEvent, following
 from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
@@ -31,7 +33,7 @@ ASK_SHARE = 0.01
 MANAGED_S, ALONE_S = 30.0, 10.0
 """How long an ended daemon is waited for: one that a service manager starts again, and any other."""
 
-POLLS_MAX = 20
+NEWS_MAX = 20
 """How much of what has arrived is shown before the view is drawn again."""
 
 RECENT_ACTIONS = 5
@@ -46,7 +48,8 @@ class Watched:
 
     def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
         self._instance, self._goals, self._attach = instance, list(goals), attach
-        self._source: EventSource | None = None
+        self._news = SimpleQueue[News]()
+        self._ended: threading.Event | None = None
         self._read_at = time.monotonic()
         self._ask_at = self._look_at = 0.0
         self._told: dict[str, GoalView] = {}  # the last answer to `status`, by the ids of the goals
@@ -57,9 +60,9 @@ class Watched:
         self.note = ""
 
     def close(self) -> None:
-        """Close the stream."""
-        if self._source is not None:
-            self._source.close()
+        """Stop following."""
+        if self._ended is not None:
+            self._ended.set()
 
     @property
     def named(self) -> list[State]:
@@ -99,7 +102,7 @@ class Watched:
         """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""
         entries: list[Entry] = []
         try:
-            entries = self._begun() if self._source is None else self._arrived(self._source)
+            entries = self._begun() if self._ended is None else self._arrived()
             self._read_at = time.monotonic()
         except LedgerError as error:
             if time.monotonic() - self._read_at > UNREADABLE_S:
@@ -108,28 +111,23 @@ class Watched:
 
     def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
-        instance = self._instance
-        with opened(instance.ledger) as reader:
+        with opened(self._instance.ledger) as reader:
             if reader is None:
                 return []
             after, entries = str(Cursor.at_end(reader)), self._past(reader)
-        self._source = EventSource(lambda: instance.socket, instance.ledger, after)
+        self._ended = following(self._instance, self._news.put, after)
         return entries
 
-    def _arrived(self, source: EventSource) -> list[Entry]:
+    def _arrived(self) -> list[Entry]:
         entries: list[Entry] = []
-        for _ in range(POLLS_MAX):
-            news = source.poll(0.0)
-            for one in news:
-                if isinstance(one, StreamBatch):
-                    entries += filter(None, map(self._advance, one.events))
-                elif isinstance(one, StreamBegin) and one.reset:
-                    replaced = "the ledger was replaced; this is what it says now"
-                    with opened(self._instance.ledger) as reader:
-                        past = self._past(reader) if reader else []
-                    entries += [_note("ledger.reset", replaced), *past]
-            if not news:
-                break
+        for _ in range(min(NEWS_MAX, self._news.qsize())):
+            news = self._news.get()
+            entries += filter(None, map(self._advance, news.events))
+            if news.reset:
+                replaced = "the ledger was replaced; this is what it says now"
+                with opened(self._instance.ledger) as reader:
+                    past = self._past(reader) if reader else []
+                entries += [_note("ledger.reset", replaced), *past]
         return entries
 
     def _past(self, reader: Reader) -> list[Entry]:

@@ -1,6 +1,7 @@
 """The app of `clew top`: its screens, the keys that they share, and when they are drawn again."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +14,7 @@ from textual.screen import ModalScreen
 from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
 from clew_daemon.reading.client import CHANGES, command_of, send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import Following, StreamBatch, StreamBegin, StreamGone, StreamNews
+from clew_daemon.reading.follow import News, following
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
@@ -71,7 +72,7 @@ class TopApp(App[None]):
         super().__init__()
         self._instance = instance
         self._first = goal
-        self._following = Following(instance, self._heard)
+        self._ended = threading.Event()
         self._note = ""
         self._is_due = False
         self._drawn_at = 0.0
@@ -80,20 +81,15 @@ class TopApp(App[None]):
         self.push_screen(GoalsScreen(self._instance))
         if self._first is not None:
             self.push_screen(GoalScreen(self._instance, self._first))
-        self._following.begin()
+        self._ended = following(self._instance, self._heard)
         self.set_interval(DRAW_S, self._draw)
 
     def on_unmount(self) -> None:
-        self._following.end()
+        self._ended.set()
 
-    def _heard(self, news: StreamNews) -> None:
+    def _heard(self, news: News) -> None:
         """Take in, from the thread that follows, that something has changed."""
-        if isinstance(news, StreamGone):
-            self._note = news.reason
-        elif isinstance(news, StreamBegin) and self._following.source.is_streaming:
-            self._note = ""
-        elif isinstance(news, StreamBatch) and not news.events:
-            return
+        self._note = "" if news.begins else news.gone or self._note
         self._is_due = True
 
     def _draw(self) -> None:

@@ -25,7 +25,7 @@ from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.host.own_process import Notifier, collect_as_usual, let_others_first
 from clew_daemon.reading.client import LOOK_S, NoDaemon, RequestRefused, call
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import Following, StreamBatch, StreamNews
+from clew_daemon.reading.follow import News, following
 from clew_daemon.reading.instance import Instance
 from clew_daemon.web.app import ALL, LiveChanges, web_app
 from clew_daemon.web.guard import LINK_PATH, Guard, Policy, Sessions, served_hosts
@@ -222,12 +222,11 @@ async def _serve(
     def new_link() -> str:
         return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
 
-    def heard(news: StreamNews) -> None:
+    def heard(news: News) -> None:
         """Note the goals of new events, or all where the daemon came or went."""
-        goals = {e.goal for e in news.events} if isinstance(news, StreamBatch) else {ALL}
+        goals = sorted({event.goal for event in news.events}) or [ALL]
         with suppress(RuntimeError):  # the server has just ended
-            if goals:
-                loop.call_soon_threadsafe(live.add, sorted(goals))
+            loop.call_soon_threadsafe(live.add, goals)
 
     def end(*_: object) -> None:  # before the server takes signals, and when it raises them again
         server.should_exit = True
@@ -238,18 +237,18 @@ async def _serve(
         await links.start()
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
-    followed, notifier = Following(instance, heard), Notifier.from_env(os.environ)
+    notifier = Notifier.from_env(os.environ)
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, end)
+    ended = following(instance, heard)
     try:
-        followed.begin()
         if announce:
             announce(new_link())
         notifier.ready(f"serving {place.base}")
         await server.serve(sockets=[place.socket])
     finally:
         notifier.tell("STOPPING=1")
-        followed.end()
+        ended.set()
         await links.stop()
     return 0
 
