@@ -7,18 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
-from types import MappingProxyType
-from typing import TypeVar
 
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import roughly
 from clew_shared.record.state import State
 
-NONE_GONE: Mapping[str, str] = MappingProxyType({})
 NAME_CHARS_MAX = 64
 SHOWN_MAX = 8
 
-_Value = TypeVar("_Value")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -33,38 +29,31 @@ def name_fault(name: str) -> str:
     return ""
 
 
-class Names:
-    """The goals by name and id: `names` has each goal's name by its id, "" for none, in the order of acceptance."""
+def named(
+    text: str, names: Mapping[str, str], ended: Callable[[str], bool], besides: str = ""
+) -> list[str]:
+    """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
 
-    def __init__(self, names: Mapping[str, str], ended: Callable[[str], bool]) -> None:
-        self._names, self._ended = names, ended
+    `names` has each goal's name by its id, "" for none, in the order of acceptance. Of several goals with one name the
+    unfinished one is meant, else the newest. `besides` does not count.
+    """
+    text = text.lower()
+    if text in names and text != besides:
+        return [text]
+    known = [(goal, name) for goal, name in names.items() if goal != besides]
+    if bearers := [goal for goal, name in known if name and name == text]:
+        return [_bearer(bearers, ended)]
+    found = [
+        (g, name) for g, name in known if g.startswith(text) or (name and name.startswith(text))
+    ]
+    goals, shared = [goal for goal, _ in found], {name for _, name in found}
+    if text and len(shared) == 1 and shared.pop().startswith(text):
+        return [_bearer(goals, ended)]
+    return sorted(goals)
 
-    def meant(self, text: str, besides: str = "") -> list[str]:
-        """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
 
-        Of several goals with one name the unfinished one is meant, else the newest. `besides` does not count.
-        """
-        text = text.lower()
-        if text in self._names and text != besides:
-            return [text]
-        if bearers := [goal for goal in self._bearers.get(text, ()) if goal != besides]:
-            return [self._bearer(bearers)]
-        found = [
-            goal
-            for goal, name in self._names.items()
-            if goal != besides and (goal.startswith(text) or (name and name.startswith(text)))
-        ]
-        shared = {self._names[goal] for goal in found}
-        if text and len(shared) == 1 and shared.pop().startswith(text):
-            return [self._bearer(found)]
-        return sorted(found)
-
-    def _bearer(self, goals: Sequence[str]) -> str:
-        return next((goal for goal in goals if not self._ended(goal)), goals[-1])
-
-    @cached_property
-    def _bearers(self) -> dict[str, list[str]]:
-        return _grouped((name, goal) for goal, name in self._names.items() if name)
+def _bearer(goals: Sequence[str], ended: Callable[[str], bool]) -> str:
+    return next((goal for goal in goals if not ended(goal)), goals[-1])
 
 
 def meant(
@@ -78,11 +67,11 @@ def meant(
     Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
     the lists: only several unfinished ones are ambiguous.
     """
-    found = Names(names, ended).meant(text)
-    if len(found) <= 1:
-        return found
+    found = named(text, names, ended)
     living = [goal for goal in found if not ended(goal)]
-    return living or [max(found, key=lambda goal: (not removed(goal), list(names).index(goal)))]
+    if len(found) <= 1 or living:
+        return living or found
+    return [max(found, key=lambda goal: (not removed(goal), list(names).index(goal)))]
 
 
 def ambiguous(text: str, found: Iterable[State], now: float) -> str:
@@ -115,8 +104,8 @@ class KnownGoals:
     what a name means changes with the goals.
     """
 
-    def __init__(self, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE) -> None:
-        self.states, self.gone = states, gone
+    def __init__(self, states: Mapping[str, State], gone: Mapping[str, str] | None = None) -> None:
+        self.states, self.gone = states, gone or {}
         self._found: dict[tuple[str, str], Dependency] = {}
 
     def dependency(self, name: str, owner: str) -> Dependency:
@@ -133,10 +122,11 @@ class KnownGoals:
 
     def named(self, name: str) -> list[str]:
         """Return the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
-        return self._names.meant(name)
+        return named(name, self._names, self._ended)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
-        goals = self._names.meant(name, besides=owner) or self._gone_names.meant(name)
+        gone = dict.fromkeys(self.gone, "")
+        goals = named(name, self._names, self._ended, owner) or named(name, gone, lambda _: True)
         goals = goals or ([owner] if owner else [])
         if len(goals) != 1:
             return Dependency(name, tuple(goals))
@@ -165,13 +155,11 @@ class KnownGoals:
         return _grouped((folder, s) for s in self.in_turn for folder in _upwards(s.spec.workspace))
 
     @cached_property
-    def _names(self) -> Names:
-        names = {goal: state.spec.name for goal, state in self.states.items()}
-        return Names(names, lambda goal: self.states[goal].ended)
+    def _names(self) -> dict[str, str]:
+        return {goal: state.spec.name for goal, state in self.states.items()}
 
-    @cached_property
-    def _gone_names(self) -> Names:
-        return Names(dict.fromkeys(self.gone, ""), lambda _: True)
+    def _ended(self, goal: str) -> bool:
+        return self.states[goal].ended
 
 
 def dependencies(state: State, known: KnownGoals) -> list[Dependency]:
@@ -184,14 +172,13 @@ def bound(names: Iterable[str], known: KnownGoals) -> tuple[str, ...]:
 
     So no later goal makes it ambiguous. A name stays a name: it means the next goal that takes it.
     """
-    return tuple(dict.fromkeys(_bound(known.dependency(name, ""), known) for name in names))
-
-
-def _bound(one: Dependency, known: KnownGoals) -> str:
-    state, word = known.states.get(one.goal), one.name.lower()
-    if state and word != one.goal and state.spec.name.startswith(word):
-        return state.spec.name
-    return one.goal or one.name
+    found: dict[str, None] = {}
+    for name in names:
+        goal = known.dependency(name, "").goal
+        own = known.states[goal].spec.name if goal in known.states else ""
+        is_name = name.lower() != goal and own.startswith(name.lower())
+        found[own if is_name else goal or name] = None
+    return tuple(found)
 
 
 def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
@@ -221,8 +208,8 @@ def called(state: State) -> str:
     return state.spec.name or state.goal_id
 
 
-def _grouped(pairs: Iterable[tuple[str, _Value]]) -> dict[str, list[_Value]]:
-    groups: dict[str, list[_Value]] = {}
+def _grouped(pairs: Iterable[tuple[str, State]]) -> dict[str, list[State]]:
+    groups: dict[str, list[State]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
