@@ -14,6 +14,7 @@ import pytest
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst
+from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -97,7 +98,7 @@ class PlayedAgent:
             State(),
             LoopSettings.model_validate(loops),
             lambda: next(numbers),
-            max_actions=max_actions,
+            limits=Limits(actions=max_actions),
         )
         self.core.emit(
             ev.GoalAccepted(

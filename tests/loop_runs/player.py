@@ -11,6 +11,7 @@ from typing import Any
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
+from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
@@ -68,7 +69,7 @@ class Player:
         numbers = count(1)
         self.heard = PlayedRun()
         rules = loops or LoopSettings()
-        self.core = Core(State(), rules, lambda: next(numbers), max_actions=10_000)
+        self.core = Core(State(), rules, lambda: next(numbers), limits=Limits(actions=10_000))
         self.core.emit(ev.GoalAccepted(goal_id=goal, spec=Spec(description="run")))
         self.core.emit(ev.GoalStarted())
         self.core.start(0.0)

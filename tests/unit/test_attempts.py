@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew_daemon.record.goal_limits import attempt_limits, present_agent
+from clew_daemon.record.goal_limits import limits_of, present_agent
 from clew_shared.config.settings import load
-from clew_shared.core.journal import AttemptLimits
+from clew_shared.core.budgets import Limits
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -30,7 +30,7 @@ class Stubborn:
 
     def __init__(self, agent, limit=3, iterations=10):
         self.agent, self.core = agent, agent.core
-        self.core.attempts = AttemptLimits(limit, iterations)
+        self.core.limits = Limits(attempts=limit, attempt_turns=iterations)
 
     @property
     def state(self):
@@ -155,7 +155,8 @@ def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubbo
 def test_how_many_attempts_a_goal_gets(agent, attempts, limit):
     state = State(spec=Spec(description="d", agent=agent, attempts=attempts))
     settings = load(CONFIG, {}, "config.toml").settings
-    assert attempt_limits(state, settings) == AttemptLimits(limit, 10)
+    limits = limits_of(state, settings)
+    assert (limits.attempts, limits.turns(1)) == (limit, 10)
 
 
 @pytest.mark.parametrize(

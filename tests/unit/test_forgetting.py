@@ -4,6 +4,7 @@ import pytest
 
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
+from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record import scope as scopes
@@ -16,7 +17,9 @@ ENTRIES_MAX = 400
 
 def begun(subtasks=1):
     seqs = iter(range(1, 10**9))
-    core = Core(State(goal_id="a"), Settings().loops, lambda: next(seqs), max_actions=10**9)
+    core = Core(
+        State(goal_id="a"), Settings().loops, lambda: next(seqs), limits=Limits(actions=10**9)
+    )
     parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
     tasks = (PlannedTask(description="All", subtasks=parts),)
     core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=Spec(description="Do"), tasks=tasks))

@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.config.profiles import settings_for
-from clew_daemon.record.goal_limits import attempt_limits
+from clew_daemon.record.goal_limits import limits_of
 from clew_shared.config.settings import load
 from clew_shared.core.attempts import iterations_used_up
 from clew_shared.record.state import Attempts, State
@@ -28,7 +28,7 @@ def test_attempts_and_windows_follow_what_was_needed_unless_the_config_sets_them
     agent = f'{config}\n[agents.a]\nmodel = "small"\nbase_url = "http://127.0.0.1:8080/v1"\n'
     settings = load(agent + '[agents]\ndefault = "a"\n', {}, "c.toml").settings
     state = State(attempts=Attempts(turns_needed=needed))
-    limits = attempt_limits(state, settings)
+    limits = limits_of(state, settings)
     assert [limits.turns(n) for n in (1, 2, 3)] == [first, later, later]
     context = settings_for(settings, settings.agents.get("a"), needed).context
     assert context.full_until == full_until < context.moderate_until < context.aggressive_until

@@ -2,8 +2,7 @@
 
 import pytest
 
-from clew_shared.core.budgets import turns_left
-from clew_shared.core.journal import AttemptLimits
+from clew_shared.core.budgets import Limits, turns_left
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import LlmCost
@@ -81,6 +80,6 @@ def test_urgency_counts_down_to_the_limit_that_comes_first(state, attempts, left
         cost=LlmCost(tokens=state.get("tokens", 0)),
         actions_total=state.get("actions", 0),
     )
-    found = turns_left(known, AttemptLimits(attempts), max_actions=1000, max_iterations=30)
+    found = turns_left(known, Limits(iterations=30, attempts=attempts))
     assert (found.turns, found.of) == left[:2]
     assert left[2] in found.limit

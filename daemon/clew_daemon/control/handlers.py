@@ -21,7 +21,7 @@ from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
-from clew_daemon.record.goal_limits import attempt_limits
+from clew_daemon.record.goal_limits import limits_of
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
@@ -126,7 +126,7 @@ class ControlHandlers:
         states, now = self._goals.states(), time.time()
         known = KnownGoals(states, self._goals.gone)
         if core:
-            limit = attempt_limits(core.state, self._d.settings).limit
+            limit = limits_of(core.state, self._d.settings).attempts
             view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
             return {"daemon": await self._view(), "goal": view}
         last = self._lookup.find(request.before).state.accepted_seq if request.before else None

@@ -197,13 +197,13 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
 
     answer = ask(instance.socket, StatusRequest(goal))
     if answer is None:
-        from clew_daemon.record.goal_limits import attempt_limits
+        from clew_daemon.record.goal_limits import limits_of
         from clew_shared.views.publish import goal_detail
 
         state = goal_state(instance, goal)
         with open_ledger(instance) as reader:
             [detail] = _at_rest(reader, [state], goal_detail)
-        limit = attempt_limits(state, instance.settings_for_display).limit
+        limit = limits_of(state, instance.settings_for_display).attempts
         answer = {"daemon": None, "goal": {**detail, "attempt_limit": limit}}
     return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
 

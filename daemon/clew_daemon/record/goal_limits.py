@@ -21,7 +21,7 @@ from clew_shared.config.agent_tables import (
     RunbookAgentSettings,
 )
 from clew_shared.config.tables import LimitSettings, Rung, Settings
-from clew_shared.core.journal import AttemptLimits
+from clew_shared.core.budgets import Limits
 from clew_shared.record.state import State
 
 ActionLimit = tuple[float, str]  # seconds, and the setting that says so, as a person can change it
@@ -49,30 +49,26 @@ def has_runbook(state: State, settings: Settings) -> bool:
     return isinstance(_own_agent(state, settings), RunbookAgentSettings)
 
 
-def max_iterations(state: State, settings: Settings) -> int | None:
-    """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
-    if has_runbook(state, settings):
-        return None
-    return settings_for(settings, _own_agent(state, settings), 0).context.max_iterations
+def limits_of(state: State, settings: Settings) -> Limits:
+    """Return what a goal may use where its file sets nothing else.
 
-
-def max_messages(state: State, settings: Settings) -> int:
-    """Return how many messages an agent may send without a turn: as many as actions.
-
-    Clew's own agents do report their turns, of several messages each, so only a fault of theirs has no end.
+    Clew's own agents report their turns, of several messages each, so that only a fault of theirs sends messages
+    without end; a runbook always ends. A subtask gets one attempt, unless the agent is a model.
     """
-    most = settings.limits.max_actions
-    is_command = isinstance(_own_agent(state, settings), CommandAgentSettings)
-    return most if is_command else max(2 * most, MESSAGES_MIN)
-
-
-def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
-    """Return how many attempts a subtask gets: one, unless its agent is a model, or the goal file sets a number."""
-    agent = _own_agent(state, settings)
+    agent, most = _own_agent(state, settings), settings.limits.max_actions
+    messages = most if isinstance(agent, CommandAgentSettings) else max(2 * most, MESSAGES_MIN)
+    window = settings_for(settings, agent, 0).context.max_iterations
     table = profiled_attempts(settings, agent)
-    limit = state.spec.attempts or (table.limit if isinstance(agent, ModelAgentSettings) else 1)
     first = first_attempt(settings, agent, state.attempts.turns_needed)
-    return AttemptLimits(limit, max(table.iterations, first), first)
+    return Limits(
+        actions=most,
+        messages=messages,
+        iterations=None if isinstance(agent, RunbookAgentSettings) else window,
+        attempts=state.spec.attempts
+        or (table.limit if isinstance(agent, ModelAgentSettings) else 1),
+        attempt_turns=max(table.iterations, first),
+        first_turns=first,
+    )
 
 
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from clew_daemon.record.goal_events import GoalEvents
-from clew_daemon.record.goal_limits import attempt_limits, has_runbook, max_iterations, max_messages
+from clew_daemon.record.goal_limits import has_runbook, limits_of
 from clew_daemon.record.store import in_order, load_outlined, replayed
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
@@ -93,10 +93,7 @@ class GoalStore(GoalEvents):
     def judge_by(self, core: Core, settings: Settings) -> None:
         """Judge a goal by these settings from now on."""
         self._note_name(core)  # it may have been edited
-        core.loops, core.max_actions = settings.loops, settings.limits.max_actions
-        core.max_messages = max_messages(core.state, settings)
-        core.max_iterations = max_iterations(core.state, settings)
-        core.attempts = attempt_limits(core.state, settings)
+        core.loops, core.limits = settings.loops, limits_of(core.state, settings)
         core.runbook = has_runbook(core.state, settings)
 
     # -- acceptance --------------------------------------------------------------------------------
@@ -110,7 +107,7 @@ class GoalStore(GoalEvents):
         core = self._core(State(goal_id=event.goal_id))
         with self.entering(core):
             core.emit(event, text)
-            core.max_iterations = max_iterations(core.state, self.settings)
+            core.limits = limits_of(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
             self._note_name(core)
@@ -154,8 +151,7 @@ class GoalStore(GoalEvents):
 
     def _core(self, state: State) -> Core:
         core = Core(state, self.settings.loops, lambda: self.next_seq(core.pending))
-        core.max_actions = self.settings.limits.max_actions
-        core.max_iterations = max_iterations(state, self.settings)
+        core.limits = limits_of(state, self.settings)
         return core
 
 

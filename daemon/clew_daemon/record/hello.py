@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from clew_daemon.processes.cells import agent_options
-from clew_daemon.record.goal_limits import attempt_limits, max_iterations, present_rung
+from clew_daemon.record.goal_limits import limits_of, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import ReadableEvents, catch_up, output_text
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
@@ -103,12 +103,7 @@ def task_view(state: State) -> dict[str, object] | None:
 def _hello_state(
     state: State, settings: Settings, fold: TranscriptFold, folded: int, prompt: Prompt | None
 ) -> HelloState:
-    left = turns_left(
-        state,
-        attempt_limits(state, settings),
-        max_actions=settings.limits.max_actions,
-        max_iterations=max_iterations(state, settings),
-    )
+    left = turns_left(state, limits_of(state, settings))
     own: dict[str, object] = {
         "replan_required": state.plan.replan_required or None,
         "finished": _finished(state),
@@ -136,13 +131,13 @@ def _hello_state(
 
 
 def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
-    limits, present = attempt_limits(state, settings), state.attempt
+    limits, present = limits_of(state, settings), state.attempt
     rung = present_rung(state, settings)
     own = {
         "n": present.number,
-        "limit": limits.limit,
+        "limit": limits.attempts,
         "rung": rung.model_dump(mode="json", exclude_none=True),
-        "iterations": limits.turns(present.number) if limits.limit > 1 else None,
+        "iterations": limits.turns(present.number) if limits.attempts > 1 else None,
     }
     return AttemptTerms.model_validate(asdict(present) | own)
 

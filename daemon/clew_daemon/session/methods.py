@@ -23,6 +23,7 @@ from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.finishing import Finishing
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
+from clew_shared.core.budgets import turns_left
 from clew_shared.core.questions import asks
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.prompt.layout import playbook_chars
@@ -193,7 +194,7 @@ class Methods:
         prompt = of_model(p.prompt, epoch.agent)
         with epoch.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, prompt, core.state.guidance.feedback_untold))
-            left = core.turns_left()
+            left = turns_left(core.state, core.limits)
         await epoch.commit()
         return noted(feedback, turns_left=left)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew_shared.core.budgets import TurnsLeft, turns_left
 from clew_shared.core.journal import GoalJournal
 from clew_shared.core.questions import signature_of
 from clew_shared.record import events as ev
@@ -15,7 +14,7 @@ from clew_shared.text.shorten import both_ends, in_one_line, one_line
 from clew_shared.text.words import ending
 
 if TYPE_CHECKING:
-    from clew_shared.core.journal import AttemptLimits
+    from clew_shared.core.budgets import Limits
     from clew_shared.record.model import Action
     from clew_shared.record.state import State
 
@@ -60,7 +59,7 @@ class AttemptCommands(GoalJournal):
         state = self.state
         if state.attempt.over:
             return True
-        if not may_start_over(state, self.attempts) or self.budget_spent(at):
+        if not may_start_over(state, self.limits) or self.budget_spent(at):
             return False
         short = in_one_line(reason, REASON_CHARS)
         self.emit(
@@ -97,13 +96,13 @@ class AttemptCommands(GoalJournal):
 
         What counts is what was used since a person last granted the same amount again.
         """
-        state, spec, most = self.state, self.state.spec, self.max_actions
-        if state.actions_total - state.attempts.actions_granted + acting > most:
-            return f"the limit of {most} actions is reached"
-        if state.attempts.messages + self.messages > self.max_messages:
+        state, spec, limits = self.state, self.state.spec, self.limits
+        if state.actions_total - state.attempts.actions_granted + acting > limits.actions:
+            return f"the limit of {limits.actions} actions is reached"
+        if state.attempts.messages + self.messages > limits.messages:
             why = "the agent reported no turn, so each of its messages counts"
-            return f"the limit of {self.max_messages} actions is reached: {why}"
-        limit = spec.max_iterations or self.max_iterations
+            return f"the limit of {limits.messages} actions is reached: {why}"
+        limit = spec.max_iterations or limits.iterations
         if limit is not None and state.iteration - state.attempts.iterations_granted >= limit:
             return f"the budget of {limit} iterations is used up"
         tokens = spec.budget_tokens
@@ -116,24 +115,15 @@ class AttemptCommands(GoalJournal):
             return f"the budget of {spec.budget_wall_s:g} seconds is used up"
         return ""
 
-    def turns_left(self) -> TurnsLeft | None:
-        """Return how many turns are left until the limit that comes first."""
-        return turns_left(
-            self.state,
-            self.attempts,
-            max_actions=self.max_actions,
-            max_iterations=self.max_iterations,
-        )
 
-
-def may_start_over(state: State, limits: AttemptLimits) -> bool:
+def may_start_over(state: State, limits: Limits) -> bool:
     """Return whether another attempt at the current subtask may follow the present one."""
     at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.plan.replan_required
     is_open = state.subtask is not None and state.subtask.status == StepStatus.IN_PROGRESS
-    return at_work and is_open and state.attempt.number < limits.limit
+    return at_work and is_open and state.attempt.number < limits.attempts
 
 
-def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
+def iterations_used_up(state: State, limits: Limits) -> bool:
     """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit.
 
     One whose last turn made the checks pass may still ask to finish.
@@ -142,7 +132,7 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
     since, found = state.attempt.seq, [state.proofs.checks.get(name) for name in state.spec.checks]
     passes = bool(found) and all(last and last.passed and last.seq > since for last in found)
     allowed = limits.turns(state.attempt.number) + (TURNS_TO_FINISH if passes else 0)
-    return limits.limit > 1 and used >= allowed
+    return limits.attempts > 1 and used >= allowed
 
 
 def advances(state: State) -> bool:

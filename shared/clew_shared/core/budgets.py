@@ -9,10 +9,32 @@ from typing import TYPE_CHECKING
 from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
-    from clew_shared.core.journal import AttemptLimits
     from clew_shared.record.state import State
 
 REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a goal may use: actions, messages without a turn, turns (None: any number), and attempts at a subtask.
+
+    Each attempt has so many turns, the first one `first_turns` where they differ (0: they do not); a goal with one
+    attempt has no such limit.
+    """
+
+    actions: int = 1000
+    messages: int = 1000
+    iterations: int | None = None
+    attempts: int = 1
+    attempt_turns: int = 10
+    first_turns: int = 0
+
+    def turns(self, attempt: int) -> int:
+        """Return the turns of an attempt, counted from 1."""
+        return self.first_turns if self.first_turns and attempt == 1 else self.attempt_turns
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +55,21 @@ def blocked_by_limit(state: State) -> str:
     return state.reason.removeprefix(REASON) if at_limit else ""
 
 
-def turns_left(
-    state: State, attempts: AttemptLimits, *, max_actions: int, max_iterations: int | None
-) -> TurnsLeft | None:
+def turns_left(state: State, limits: Limits) -> TurnsLeft | None:
     """Return how many turns are left, the one to come included, as of the last turn on record; None without a limit."""
     found, spec = [], state.spec
     used = state.attempts
     turns = state.iteration - used.iterations_granted
-    if attempts.limit > 1:
+    if limits.attempts > 1:
         taken = state.iteration - state.attempt.from_iteration
-        of = attempts.turns(state.attempt.number)
+        of = limits.turns(state.attempt.number)
         found.append(TurnsLeft(of - taken, of, f"the {of} turns of this attempt"))
-    if limit := spec.max_iterations or max_iterations:
+    if limit := spec.max_iterations or limits.iterations:
         found.append(TurnsLeft(limit - turns, limit, f"the goal's {limit} turns"))
     for spent, most, unit in (
         (state.cost.tokens - used.tokens_granted, spec.budget_tokens, "tokens"),
         (used.active_at_turn_s - used.active_granted_s, spec.budget_wall_s, "seconds"),
-        (state.actions_total - used.actions_granted, max_actions, "actions"),
+        (state.actions_total - used.actions_granted, limits.actions, "actions"),
     ):
         if most and spent > 0 and turns > 0:
             left, of = ceil((most - spent) * turns / spent), ceil(most * turns / spent)

@@ -301,7 +301,7 @@ class Core(TreeCommands):
         if self.hold_to_limits(event.at):
             return Feedback(escalated_to="person")
         at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
-        if at_work and iterations_used_up(self.state, self.attempts):
+        if at_work and iterations_used_up(self.state, self.limits):
             used = self.state.iteration - self.state.attempt.from_iteration
             reason = f"its {used} turns were used up"
             if self.start_over(reason, event.at, advancing=advances(self.state)):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clew_shared.core.answers import WrongState
+from clew_shared.core.budgets import DEFAULT_LIMITS, Limits
 from clew_shared.gate.table import PROTOCOL, AgentCalls
 from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
@@ -19,25 +20,6 @@ if TYPE_CHECKING:
 
 IGNORED_LIMIT = 2
 """This many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptLimits:
-    """How many attempts a subtask gets, and how many turns each; one attempt has no such limit.
-
-    `first` are the turns of the first one where they differ, else 0.
-    """
-
-    limit: int = 1
-    iterations: int = 10
-    first: int = 0
-
-    def turns(self, attempt: int) -> int:
-        """Return the turns of an attempt, counted from 1."""
-        return self.first if self.first and attempt == 1 else self.iterations
-
-
-ONE_ATTEMPT = AttemptLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +39,13 @@ class GoalJournal:
     record what `take` returns before any other goal emits one. `calls` are what the agent is told that it can do
     instead of a refused action. `lived_s` returns how long the present worker has lived, by a monotonic clock (None: by
     the times of its events). `runbook`: the agent carries out the steps of the goal file, and nothing else.
-    `messages` are those of the present worker since its last turn, of which there may be
-    `max_messages`.
+    `messages` are those of the present worker since its last turn.
     """
 
     state: State
     loops: LoopSettings
     number: Callable[[], int]
-    max_actions: int = 1000
-    max_messages: int = 1000
-    max_iterations: int | None = None
-    attempts: AttemptLimits = ONE_ATTEMPT
+    limits: Limits = DEFAULT_LIMITS
     ignored_limit: int = IGNORED_LIMIT
     runbook: bool = False
     calls: AgentCalls = PROTOCOL

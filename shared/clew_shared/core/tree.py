@@ -267,7 +267,7 @@ class TreeCommands(AttemptCommands):
         """
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
         refused = self.state.loops.refused
-        has_attempts = self.attempts.limit > 1 and self._is_in_progress()
+        has_attempts = self.limits.attempts > 1 and self._is_in_progress()
         if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
             return self.fail(f"it said twice that it was done, but these checks fail: {names}", at)
@@ -287,7 +287,7 @@ class TreeCommands(AttemptCommands):
         made = self.state.proofs.made
         assert made is not None  # noqa: S101 - it was just recorded
         again = made.refused + 1 >= REFUSED_MAX
-        ends = again and self._is_in_progress() and may_start_over(self.state, self.attempts)
+        ends = again and self._is_in_progress() and may_start_over(self.state, self.limits)
         asks = bool(reason) or (again and not ends)
         self.emit(
             snap.ProofRefused(

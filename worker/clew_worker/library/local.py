@@ -24,6 +24,7 @@ import psutil
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
+from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.gate.table import AgentCalls
@@ -208,7 +209,7 @@ class LocalGoal:
             State(goal_id=self._goal_id),
             self._loops,
             lambda: next(self._numbers),
-            max_actions=sys.maxsize,
+            limits=Limits(actions=sys.maxsize),
             ignored_limit=sys.maxsize,
             calls=CALLS,
         )
