@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
@@ -27,49 +26,12 @@ _WORST_LAST = ("success", RUNNING, "failure", "timeout", "error", "interrupted",
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """An action, or `count` of them side by side; `result` is the worst of them, `seq` the number of that one."""
-
-    seq: int
-    start: float
-    width: float
-    result: str
-    label: str
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One worker from its start to its end; `ending` is why it ended, "" while it runs."""
-
-    epoch: int
-    attempt: int
-    agent: str
-    start: float
-    width: float
-    marks: tuple[Mark, ...]
-    ending: str
-    crashed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """A moment that concerns the whole goal: what a person said, that it was blocked, that it ended."""
 
     at: float
     kind: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """A whole timeline; `earlier` lanes are left out, `began` and `seconds` are of the wall clock."""
-
-    lanes: tuple[Lane, ...]
-    turns: tuple[Turn, ...]
-    earlier: int
-    began: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +46,53 @@ class RefusedAction:
 
 
 @dataclass(slots=True)
-class _Span:
+class Mark:
+    """An action, or `count` of them side by side; `result` is the worst of them, `seq` the number of that one.
+
+    A fold knows it by seconds since 1970, with no `end` while it runs, a timeline by its places.
+    """
+
     seq: int
-    began: float
+    start: float
     label: str
-    ended: float | None = None
+    end: float | None = None
     result: str = RUNNING
+    count: int = 1
+
+    @property
+    def width(self) -> float:
+        """The room that it takes."""
+        return (self.end or self.start) - self.start
 
 
 @dataclass(slots=True)
-class _Worker:
+class Lane:
+    """One worker from its start to its end, as a Mark; `ending` is why it ended, "" while it runs."""
+
     epoch: int
-    began: float
+    start: float
     agent: str
     attempt: int = 1
-    ended: float | None = None
+    end: float | None = None
     ending: str = ""
     crashed: bool = False
-    spans: list[_Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def width(self) -> float:
+        """The room that it takes."""
+        return (self.end or self.start) - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A whole timeline; `earlier` lanes are left out, `began` and `seconds` are of the wall clock."""
+
+    lanes: tuple[Lane, ...]
+    turns: tuple[Turn, ...]
+    earlier: int
+    began: float
+    seconds: float
 
 
 class TimelineFold(EventFold[None]):
@@ -109,13 +100,13 @@ class TimelineFold(EventFold[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.workers: list[_Worker] = []
-        self.turns: deque[tuple[float, str, str]] = deque(maxlen=100)
+        self.lanes: list[Lane] = []
+        self.turns: deque[Turn] = deque(maxlen=100)
         self.refusals: deque[RefusedAction] = deque(maxlen=REFUSALS_KEPT)
         self.began = 0.0
-        self.spans = 0
+        self._marks = 0
         self._attempt = 1
-        self._flying: dict[int, tuple[_Span, str]] = {}
+        self._flying: dict[int, tuple[Mark, str]] = {}
         self._said: dict[str, str] = {}
 
     @takes(ev.GoalAccepted)
@@ -124,44 +115,45 @@ class TimelineFold(EventFold[None]):
 
     @takes(ev.WorkerStarted)
     def _started(self, _seq: int, event: ev.WorkerStarted) -> None:
-        self.workers.append(_Worker(event.epoch, event.at, event.agent, self._attempt))
+        self.lanes.append(Lane(event.epoch, event.at, event.agent, self._attempt))
 
     @takes(ev.WorkerExited)
     def _exited(self, _seq: int, event: ev.WorkerExited) -> None:
-        worker = self._worker(event.epoch, event.at)
-        worker.ended, worker.ending, worker.crashed = event.at, event.reason, event.crash
+        lane = self._lane(event.epoch, event.at)
+        lane.end, lane.ending, lane.crashed = event.at, event.reason, event.crash
 
-    @takes(ev.AttemptStarted)
-    def _fresh_start(self, _seq: int, event: ev.AttemptStarted) -> None:
-        self._attempt = event.attempt
-
-    @takes(ev.SubtaskStarted)
-    def _moved(self, _seq: int, _event: ev.SubtaskStarted) -> None:
-        self._attempt = 1
+    @takes(ev.AttemptStarted, ev.SubtaskStarted)
+    def _attempts(self, _seq: int, event: ev.AttemptStarted | ev.SubtaskStarted) -> None:
+        self._attempt = event.attempt if isinstance(event, ev.AttemptStarted) else 1
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
     def _judged(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
-        span = _Span(seq, event.at, action_text(event.tool, event.args, LABEL_CHARS))
-        worker = self._worker(event.epoch, event.at)
-        worker.attempt = event.attempt
-        worker.spans.append(span)
+        mark = Mark(seq, event.at, action_text(event.tool, event.args, LABEL_CHARS))
+        lane = self._lane(event.epoch, event.at)
+        lane.attempt = event.attempt
+        lane.marks.append(mark)
         if isinstance(event, ev.ActionAllowed) or event.done:
-            self._flying[seq] = span, event.signature
+            self._flying[seq] = mark, event.signature
         else:
-            span.ended, span.result = event.at, "blocked"
+            mark.end, mark.result = event.at, "blocked"
             why = why_refused(event.reason, said=self._said.get(event.signature, ""))
-            refused = RefusedAction(seq, event.at, event.signature, span.label, why)
+            refused = RefusedAction(seq, event.at, event.signature, mark.label, why)
             self.refusals.append(refused)
-        self._forget()
+        self._marks += 1
+        if self._marks > SPANS_MAX:
+            oldest = next(one for one in self.lanes if one.marks)
+            drop = max(1, len(oldest.marks) // 2)
+            del oldest.marks[:drop]
+            self._marks -= drop
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(self, _seq: int, event: ev.ActionFinished | ev.ActionInterrupted) -> None:
-        span, signature = self._flying.pop(event.of, (None, ""))
-        if span is None:
+        mark, signature = self._flying.pop(event.of, (None, ""))
+        if mark is None:
             return
-        span.ended, span.result = event.at, "interrupted"
+        mark.end, mark.result = event.at, "interrupted"
         if isinstance(event, ev.ActionFinished):
-            span.result = event.result
+            mark.result = event.result
             self._said.pop(signature, None)
             self._said[signature] = key_line(event.head)
             while len(self._said) > SAID_KEPT:
@@ -173,73 +165,67 @@ class TimelineFold(EventFold[None]):
     ) -> None:
         text = event.text if isinstance(event, ev.FeedbackGiven) else event.reason
         kind = event.status if isinstance(event, ev.GoalEnded) else event.kind.split("_")[-1]
-        self.turns.append((event.at, "feedback" if kind == "given" else kind, text[:LABEL_CHARS]))
+        kind = "feedback" if kind == "given" else kind
+        self.turns.append(Turn(event.at, kind, text[:LABEL_CHARS]))
 
-    def _worker(self, epoch: int, at: float) -> _Worker:
-        for worker in reversed(self.workers):
-            if worker.epoch == epoch:
-                return worker
-        self.workers.append(_Worker(epoch, at, "", self._attempt))
-        return self.workers[-1]
-
-    def _forget(self) -> None:
-        """Drop the oldest worker's actions where there are too many."""
-        self.spans += 1
-        if self.spans <= SPANS_MAX:
-            return
-        oldest = next(worker for worker in self.workers if worker.spans)
-        drop = max(1, len(oldest.spans) // 2)
-        del oldest.spans[:drop]
-        self.spans -= drop
+    def _lane(self, epoch: int, at: float) -> Lane:
+        known = (lane for lane in reversed(self.lanes) if lane.epoch == epoch)
+        if lane := next(known, None):
+            return lane
+        self.lanes.append(Lane(epoch, at, "", self._attempt))
+        return self.lanes[-1]
 
 
 def timeline(known: TimelineFold, now: float) -> Timeline:
     """Return the timeline of what a fold has taken in, as of `now` (seconds since 1970)."""
-    workers = known.workers[-LANES_SHOWN:]
-    began = workers[0].began if workers else known.began
-    turns = [one for one in known.turns if one[0] >= began]
-    moments = [began, *(at for at, _, _ in turns)]
-    for worker in workers:
-        moments += [worker.began, *(span.began for span in worker.spans), worker.ended or now]
-        moments += [span.ended for span in worker.spans if span.ended]
+    lanes = known.lanes[-LANES_SHOWN:]
+    began = lanes[0].start if lanes else known.began
+    turns = [one for one in known.turns if one.at >= began]
+    moments = [began, *(one.at for one in turns)]
+    for lane in lanes:
+        moments += [lane.start, *(mark.start for mark in lane.marks), lane.end or now]
+        moments += [mark.end for mark in lane.marks if mark.end]
     moments.sort()
-    place = partial(_place, moments)
+
+    def place(at: float | None) -> float:
+        return min(1.0, bisect_left(moments, at or now) / max(1, len(moments) - 1))
+
+    def placed(marks: Iterable[Mark]) -> list[Mark]:
+        return [replace(one, start=place(one.start), end=place(one.end)) for one in marks]
+
     return Timeline(
-        tuple(_lane(worker, place, now) for worker in workers),
-        tuple(Turn(place(at), kind, text) for at, kind, text in turns),
-        len(known.workers) - len(workers),
+        tuple(
+            replace(
+                lane,
+                start=place(lane.start),
+                end=place(lane.end),
+                marks=_joined(placed(lane.marks)),
+            )
+            for lane in lanes
+        ),
+        tuple(replace(one, at=place(one.at)) for one in turns),
+        len(known.lanes) - len(lanes),
         began,
         max(0.0, moments[-1] - began),
     )
 
 
-def _place(moments: list[float], at: float) -> float:
-    return min(1.0, bisect_left(moments, at) / max(1, len(moments) - 1))
-
-
-def _lane(worker: _Worker, place: Callable[[float], float], now: float) -> Lane:
-    start = place(worker.began)
-    marks = [_mark(span, place, now) for span in worker.spans]
-    if len(marks) > MARKS_MAX:
-        bins: dict[int, list[Mark]] = {}
-        for mark in marks:
-            bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
-        marks = [_joined(group) for group in bins.values()]
-    width = place(worker.ended or now) - start
-    about = worker.epoch, worker.attempt, worker.agent, start, width
-    return Lane(*about, tuple(marks), worker.ending, worker.crashed)
-
-
-def _mark(span: _Span, place: Callable[[float], float], now: float) -> Mark:
-    start = place(span.began)
-    return Mark(span.seq, start, place(span.ended or now) - start, span.result, span.label)
-
-
-def _joined(group: list[Mark]) -> Mark:
-    worst = max(group, key=lambda mark: badness(mark.result))
-    end = max(mark.start + mark.width for mark in group)
-    start = group[0].start
-    return Mark(worst.seq, start, end - start, worst.result, worst.label, len(group))
+def _joined(marks: list[Mark]) -> list[Mark]:
+    """Return marks of a timeline, where there are too many with neighbours as one."""
+    if len(marks) <= MARKS_MAX:
+        return marks
+    bins: dict[int, list[Mark]] = {}
+    for mark in marks:
+        bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
+    return [
+        replace(
+            max(group, key=lambda mark: badness(mark.result)),
+            start=group[0].start,
+            end=max(mark.end or mark.start for mark in group),
+            count=len(group),
+        )
+        for group in bins.values()
+    ]
 
 
 def badness(result: str) -> int:
