@@ -10,7 +10,7 @@ import pytest
 from harness import Clew
 from of_proc import become_subreaper
 
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 
 NOBODY = 65534
 

@@ -108,7 +108,7 @@ RETENTION = {
 """The same, of what is done to goals that ended long ago."""
 
 UNDO = {
-    "undo.snapshot": "clew_daemon.undo.visit:WorkspaceVisit.snapshot",
+    "undo.snapshot": "clew_daemon.undo.undo:WorkspaceVisit.snapshot",
     "undo.begin": "clew_daemon.undo.undo:Undo._begin",
     "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
     "undo.finish": "clew_daemon.undo.undo:Undo._finish",
@@ -134,7 +134,7 @@ WORKER = {
     "runbook.send": "clew_worker.agent.client:AgentClient._send",
     "executor.next": "clew_worker.executor.wire:Wire.next_request",
     "executor.effect": "clew_worker.executor.tools.registry:carry_out",
-    "executor.command": "clew_worker.executor.launcher:CommandLauncher.start",
+    "executor.command": "clew_worker.executor.commands:Commands.start",
     "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
     "executor.send": "clew_worker.executor.wire:Wire.send",
     "snapshot.take": "clew_worker.executor.snapshots.taking:SnapshotTaker.take",

@@ -41,7 +41,7 @@ workspace: {workspace}
   ```
 """
 NAMES = ("water", "cup", "spoon", "recipe", "notes", "shared")
-TWO_AT_A_TIME = {"clew_daemon.undo.visit:RESTORE_MAX": 2}
+TWO_AT_A_TIME = {"clew_daemon.undo.undo:RESTORE_MAX": 2}
 
 
 def points_of(*some, quick):

@@ -2,12 +2,8 @@
 
 import pytest
 
-from clew_daemon.processes.cells import (
-    INSTALLED_BY,
-    CliProgramError,
-    cli_program,
-    cli_program_fault,
-)
+from clew_daemon.processes.cells import INSTALLED_BY, cli_program, cli_program_fault
+from clew_daemon.processes.nursery import SpawnError
 from clew_shared.config.agent_tables import CliAgentSettings
 
 
@@ -45,5 +41,5 @@ def test_where_it_is_not_installed_the_fault_says_how_to_install_it(cli, tmp_pat
 def test_a_path_that_is_no_program_is_a_fault_that_says_why(tmp_path, make, words):
     path = tmp_path / "codex"
     make(path)
-    with pytest.raises(CliProgramError, match=words):
+    with pytest.raises(SpawnError, match=words):
         cli_program(CliAgentSettings(cli="codex", program=str(path)), {})

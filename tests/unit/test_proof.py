@@ -2,8 +2,7 @@
 
 import pytest
 
-from clew_shared.proof.counts import Count, count, fewer
-from clew_shared.proof.deciding import decided_by, deciding
+from clew_shared.proof.counts import Count, count, decided_by, deciding, fewer
 from clew_shared.proof.judges import (
     Patterns,
     bad_patterns,

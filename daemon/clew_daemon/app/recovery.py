@@ -16,8 +16,7 @@ from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
-from clew_daemon.undo.undo import Undo
-from clew_daemon.undo.visit import VisitFailed
+from clew_daemon.undo.undo import Undo, VisitFailed
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.snapshots.store import StoreError

@@ -26,9 +26,8 @@ from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.planning import UndoRefused
-from clew_daemon.undo.undo import Undo
+from clew_daemon.undo.undo import Undo, VisitFailed
 from clew_daemon.undo.view import undo_view
-from clew_daemon.undo.visit import VisitFailed
 from clew_shared.config.settings import SettingChange
 from clew_shared.ledger import LedgerState
 from clew_shared.ledger.errors import BOUNDS_S

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from clew_daemon.reading import queries
 from clew_daemon.reading.errors import CliError
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.ledger import Cursor, EventRow, Reader
 
 log = structlog.get_logger()

@@ -3,24 +3,16 @@
 They are checked by the descriptor that was opened, so that the folder that was checked is the one that is used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import pwd
 import stat
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
-from clew_shared.config.places import FOLDERS, PlacesError, places
-from clew_shared.files.durable import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clew_shared.config.places import Places
-
+from clew_shared.config.places import FOLDERS, Places, PlacesError, places
+from clew_shared.files import write_whole
 
 RECORD = "places.json"
 

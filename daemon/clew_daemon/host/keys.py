@@ -14,19 +14,17 @@ import pwd
 import re
 import stat
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.config.agent_tables import CliAgentSettings, ModelAgentSettings
+from clew_shared.config.agent_tables import Agent, CliAgentSettings, ModelAgentSettings
 from clew_shared.config.places import PlacesError, expanded
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import log_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.tables import Settings
 
 MEMFD = "CLEW_ENV_FD"

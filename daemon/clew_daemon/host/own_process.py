@@ -1,17 +1,13 @@
 """What a process of clew sets for itself and tells its service manager, and how packages are installed for it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shlex
 import socket
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Self
 
 VIEW_NICE = 5
 """A third of what the daemon and its workers get: who looks on should not slow down what is looked at."""

@@ -1,18 +1,13 @@
 """How much disk the goals' snapshots use: measured once, then counted along."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import structlog
 
 from clew_shared.snapshots.store import bytes_used
 from clew_shared.text.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 log = structlog.get_logger()
 

@@ -1,20 +1,16 @@
 """Work beside the event loop's own: tasks that run as long as the daemon, queues of goals, and threads."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
 
 log = structlog.get_logger()
 

@@ -3,22 +3,17 @@
 clew runs without them as well. Source: systemd.service(5), systemd.exec(5).
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clew_shared.files.durable import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from clew_shared.files import write_whole
 
 DEFAULT = "daemon"
 """The unit that `clew service` is about if none is named."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from clew_daemon.publish.markdown import visible
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
 
 LOCK_NAME = ".clew.lock"

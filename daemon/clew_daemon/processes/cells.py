@@ -3,8 +3,6 @@
 The rules are those of docs/security.md, "Mechanisms".
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -16,10 +14,11 @@ from urllib.parse import urlsplit
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
 from clew_daemon.host.snapshot_space import SnapshotSpace
+from clew_daemon.processes.nursery import SpawnError
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 from clew_shared.proof.judges import CACHES
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
@@ -165,7 +164,7 @@ class CellRules:
         )
 
     def cli(self, agent: CliAgentSettings) -> CellSpec:
-        """Return the spec of the cell that a coding agent's CLI runs in; raises CliProgramError."""
+        """Return the spec of the cell that a coding agent's CLI runs in; raises SpawnError."""
         folders = tuple(map(str, private_of_cli(self.places, self.state.goal_id)))
         return self._spec(
             _env(self.env, AGENT_ENV),
@@ -273,26 +272,23 @@ INSTALLED_BY: dict[CliName, str] = {
 """How each of them is installed; the sources are their own pages in the npm registry."""
 
 
-class CliProgramError(Exception):
-    """The program of a coding agent cannot be started; the message says why, and what to do."""
-
-
 def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
-    """Return the absolute path of the program, with its links; `env` has PATH and HOME. Raises CliProgramError."""
+    """Return the absolute path of the program, with its links; `env` has PATH and HOME. Raises SpawnError."""
     named = agent.looked_for
     try:
         found = str(expanded(named, env)) if "/" in named else resolved((named,), env)[0]
     except PlacesError as error:
-        raise CliProgramError(str(error)) from None
+        raise SpawnError("exec", str(error)) from None
     install = INSTALLED_BY[agent.cli]
     if "/" not in found:
-        raise CliProgramError(
+        raise SpawnError(
+            "exec",
             f"{named} is not found on the PATH of the daemon, which is that of its start; install it ({install}), "
             "or give its path as `program`; if your shell finds it, start `clew run` again from there, "
-            "or the service: `systemctl --user import-environment PATH`, then `clew restart`"
+            "or the service: `systemctl --user import-environment PATH`, then `clew restart`",
         )
     if why := unusable(Path(found)):
-        raise CliProgramError(f"{found} {why}; correct `program`, or install it: {install}")
+        raise SpawnError("exec", f"{found} {why}; correct `program`, or install it: {install}")
     return Path(found)
 
 
@@ -301,7 +297,7 @@ def cli_program_fault(agent: Agent, env: Mapping[str, str]) -> str:
     try:
         if isinstance(agent, CliAgentSettings):
             cli_program(agent, env)
-    except CliProgramError as error:
+    except SpawnError as error:
         return str(error)
     return ""
 

@@ -11,8 +11,6 @@ Source: cgroup-v2.rst of Linux ("Delegation", "No Internal Process Constraint"),
           agent, executor-1 pids.max
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -22,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import structlog
 
@@ -134,7 +133,7 @@ class Cgroups:
         self.controllers: tuple[str, ...] = ()
 
     @classmethod
-    def claim(cls, state: Path) -> Cgroups:
+    def claim(cls, state: Path) -> Self:
         """End what an earlier daemon of this home left, and take over what is delegated; call it before any start."""
         # by the folder's inode, too: a copy at the path of an earlier home is another home
         home = f"{state.resolve()} {state.stat().st_ino}"

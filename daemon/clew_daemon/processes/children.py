@@ -4,8 +4,6 @@ The daemon is a subreaper, so that whatever a cell leaves behind becomes its chi
 the end of a child; ECHILD means that the child was reaped elsewhere and its exit code is lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes

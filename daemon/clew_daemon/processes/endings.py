@@ -1,7 +1,5 @@
 """How a worker can end, and what each end means: pure rules; what follows from it is decided by the supervisor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

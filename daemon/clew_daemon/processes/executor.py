@@ -3,12 +3,10 @@
 One request at a time runs there. It decides nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import exit_words
@@ -63,9 +61,7 @@ class ExecutorProcess:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(
-        cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None
-    ) -> ExecutorProcess:
+    async def start(cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None) -> Self:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

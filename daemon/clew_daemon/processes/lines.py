@@ -3,10 +3,9 @@
 It frames and times; what a line means is decided elsewhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
+from typing import Self
 
 WRITE_TIMEOUT_S = 30.0
 
@@ -38,7 +37,7 @@ class LineChannel:
         self.unread = False
 
     @classmethod
-    async def over(cls, sock: socket.socket, bytes_max: int) -> LineChannel:
+    async def over(cls, sock: socket.socket, bytes_max: int) -> Self:
         """Take over a connected, non-blocking socket."""
         loop = asyncio.get_running_loop()
         reader = _Reader(limit=bytes_max)

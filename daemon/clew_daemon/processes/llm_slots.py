@@ -1,7 +1,5 @@
 """How many LLM calls run at once per endpoint, so that four workers do not choke one local model."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 from collections import deque

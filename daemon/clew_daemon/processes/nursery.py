@@ -3,8 +3,6 @@
 What runs in a cell, and how it is confined, is decided in the worker; see `clew_shared.wire.nursery` for the wire.
 """
 
-from __future__ import annotations
-
 import array
 import asyncio
 import contextlib

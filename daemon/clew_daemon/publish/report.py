@@ -11,7 +11,7 @@ import yaml
 
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.proof.label import words
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local

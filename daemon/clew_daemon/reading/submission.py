@@ -28,7 +28,7 @@ from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean, short
-from clew_shared.files.durable import sync
+from clew_shared.files import sync
 from clew_shared.record.codec import decode
 from clew_shared.record.events import GoalAccepted
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clew_shared.files.durable import sync
+from clew_shared.files import sync
 from clew_shared.ledger import LedgerBehindError, LedgerCorrupt, LedgerEmpty, LedgerError, Reader
 from clew_shared.ledger.opening import refuse_remains
 

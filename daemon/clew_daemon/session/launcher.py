@@ -16,11 +16,10 @@ from typing import Any
 
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, children
-from clew_daemon.processes.cells import CliProgramError
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
-from clew_daemon.processes.nursery import Cell, Nursery, SpawnError
+from clew_daemon.processes.nursery import Cell, Nursery
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_shared.config.agent_tables import Agent, CliAgentSettings
 from clew_shared.config.tables import Settings
@@ -185,10 +184,7 @@ class Launcher:
         with contextlib.ExitStack() as opened:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             bridge_end, cli_end = (opened.enter_context(one).fileno() for one in pair)
-            try:
-                cli_spec = specs.now().cli(agent)
-            except CliProgramError as error:
-                raise SpawnError("exec", str(error)) from None
+            cli_spec = specs.now().cli(agent)
             specs.make_private(cli=True)
             groups = group(spec), group(cli_spec)
             return await _all_or_none(

@@ -20,7 +20,7 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells
 from clew_daemon.record.dependencies import KnownGoals
 from clew_shared.config.places import Places
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 from clew_shared.record.snapshot_events import SnapshotsMissing
 from clew_shared.record.state import State
 

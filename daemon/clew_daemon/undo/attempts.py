@@ -4,8 +4,6 @@ It is an undo of the subtask that no person has asked for, while no agent runs. 
 stays as it is, and the next attempt's agent is told why.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 
@@ -17,8 +15,7 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.undo.planning import planned
 from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Spans
-from clew_daemon.undo.undo import Undo
-from clew_daemon.undo.visit import VisitFailed, visit_within
+from clew_daemon.undo.undo import Undo, VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
@@ -123,12 +120,11 @@ class AttemptRestore:
         """Restore what the attempts at the current subtask changed, and no one else has changed since."""
         span = Spans(rows).of_attempts(core.state.place)
         async with visit_within(self._parts, core, self._launcher, guard) as there:
-            git = (await there.snapshot("undo")).git
-            with self._parts.children.starting_own():  # git
-                store = await asyncio.to_thread(self._undo.store, core.state.goal_id)
-                now = await asyncio.to_thread(self._undo.rows, core.state.goal_id)
-                list_of = listed(store.within(PLAN_S))
-                found = await asyncio.to_thread(planned, now, list_of, span)
+            found, git = await self._undo.planned(
+                core,
+                there,
+                lambda store, rows: planned(rows, listed(store.within(PLAN_S)), span),
+            )
             if moved := _moved(found.git_before, git):
                 return AttemptGround(kept=moved)
             left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]

@@ -1,7 +1,5 @@
 """What an undo of a goal or a subtask would do, from its record and its store: it blocks, and changes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -134,7 +134,6 @@ class Spans:
         return task, known[number], known[:number].count(known[number])
 
     def _current(self) -> Subtask | None:
-        """Return the subtask that is being worked on."""
         subtask = self._state.subtask
         if subtask is None or self._state.ended or subtask.status != StepStatus.IN_PROGRESS:
             return None

@@ -1,36 +1,174 @@
-"""Performs an undo: the present is kept as a snapshot, what is restored goes on record, and then it is restored.
+"""Performs an undo, by an executor that visits the workspace while no agent works there.
 
-An undo that was cut off is completed before the goal does anything else. Restoring an entry twice changes nothing.
+The present is kept as a snapshot, what is restored goes on record, and then it is restored. An undo that was cut off is
+completed before the goal does anything else. Restoring an entry twice changes nothing.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import os
 import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes.executor import ExecutorDied
-from clew_daemon.session.launcher import Launcher
+from clew_daemon.processes import workspace_guard
+from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
+from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.launcher import CellSpecs, Launcher
+from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.undo import planning
-from clew_daemon.undo.scope import Span, of_undo
-from clew_daemon.undo.view import UndoResult
-from clew_daemon.undo.visit import VisitFailed, WorkspaceVisit, visit
+from clew_daemon.undo.scope import Rows, Span, of_undo
+from clew_daemon.undo.view import NOTHING_IN_GIT, GitView, MovedView, UndoResult, cut, name_view
 from clew_shared.core.core import Core
-from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
+from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
 from clew_shared.record.touched import NAMES_MAX
+from clew_shared.snapshots.entries import Reverted
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.snapshots.store import SnapshotStore, at
+from clew_shared.text.plain import plain
+from clew_shared.text.redact import redact
+from clew_shared.wire.executor import RESTORE_MAX, CheckRequest, RestoreDone, RestoreRequest
 
 log = structlog.get_logger()
 
 ELSEWHERE = "the workspace is another folder now"
+GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
+GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
+GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
+FIND_REPOSITORIES = """\
+find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r objects; do
+    folder=${{objects%/objects}}
+    [ -f "$folder/HEAD" ] && [ -d "$folder/refs" ] || continue
+    git --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
+done"""
+GIT_LOG_S = 20.0
+END_S = 10.0
+BATCH_CHARS = 200_000
+"""How long the names of one request may be together: its answer names them again."""
+
+
+class VisitFailed(Exception):
+    """The workspace cannot be worked in now; the text says why."""
+
+
+class WorkspaceVisit:
+    """One executor in a goal's workspace."""
+
+    def __init__(self, parts: DaemonParts, core: Core, executor: ExecutorProcess) -> None:
+        self._parts = parts
+        self._core = core
+        self._executor = executor
+
+    async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
+        """Take and record a snapshot; raises VisitFailed where none can be taken."""
+        done = await ask_snapshot(self._parts, self._core, self._executor)
+        event = await record(self._parts, self._core, done, moment)
+        if event is None:
+            raise VisitFailed(f"no snapshot can be taken: {done.fault}")
+        return event
+
+    async def restore(self, work: UndoPlan) -> AsyncIterator[RestoreDone]:
+        """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
+        for part in batches(work.entries):
+            kept = planning.kept_folders(part, work.kept)
+            yield await self._executor.restore(RestoreRequest(entries=tuple(part), kept=kept))
+
+    async def git_since(self, before: GitPlace | None, now: GitPlace | None) -> GitView:
+        """Return what an undo leaves to a person to do in git, where that has changed since."""
+        git = NOTHING_IN_GIT.copy()
+        if before is None or now is None:  # where there is one, `made` or `gone`
+            git["git_gone"], git["git_made"] = before is not None, now is not None
+            if before and before.commit:  # the folders below that have it: a `.git` was renamed
+                found = await self._said(FIND_REPOSITORIES.format(commit=before.commit))
+                git["git_found"] = cut(name_view(quoted(os.fsencode(path))) for path in found)
+            return git
+        if before.has_moved_to(now):
+            was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
+            commits = list[str]()  # newest first
+            if before.commit and now.commit and before.commit != now.commit:
+                commits = await self._said(f"{GIT_LOG} {before.commit}..{now.commit} --")
+            git["moved"] = MovedView(before=was, now=is_now, commits=[*map(redact, commits)])
+        git["staged"] = before.index != now.index
+        if before.stash is not None and before.stash != now.stash:
+            # The commit of each stash with its name and text, newest first; none where git fails.
+            lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
+            if before.stash and before.stash not in {commit for commit, _, _ in lines}:
+                git["lost_stash"] = before.stash
+            else:
+                new = itertools.takewhile(lambda line: line[0] != before.stash, lines)
+                git["stashes"] = [redact(text) for _, _, text in new]
+        return git
+
+    async def _said(self, cmd: str) -> list[str]:
+        """Return what a command prints, which runs as those of the goal do; [] where it fails."""
+        request = CheckRequest(
+            name="git", cmd=cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
+        )
+        done = await self._executor.check(request)
+        return done.output.splitlines() if done.result == "success" else []
+
+
+def batches(entries: Sequence[Reverted]) -> Iterator[list[Reverted]]:
+    """Yield entries in requests that fit on a line of the wire, in order."""
+    batch, room = list[Reverted](), BATCH_CHARS
+    for entry in entries:
+        room -= len(entry.name)
+        if batch and (room < 0 or len(batch) >= RESTORE_MAX):
+            yield batch
+            batch, room = [], BATCH_CHARS - len(entry.name)
+        batch.append(entry)
+    if batch:
+        yield batch
+
+
+@contextlib.asynccontextmanager
+async def visit(
+    parts: DaemonParts, core: Core, launcher: Launcher
+) -> AsyncIterator[WorkspaceVisit]:
+    """Enter a goal's workspace with an executor, which is ended with everything that it started.
+
+    Raises VisitFailed where another folder is there, something else works in it, or no executor can be started.
+    """
+    state = core.state
+    try:
+        guard = await asyncio.to_thread(
+            workspace_guard.enter, state.spec.workspace, state.workspace, make=False
+        )
+    except OSError as error:
+        raise VisitFailed(plain(error)) from error
+    if isinstance(guard, workspace_guard.Missing):
+        raise VisitFailed(guard.detail)
+    with contextlib.closing(guard):
+        if other := guard.occupy():
+            raise VisitFailed(f"{other} works in {state.spec.workspace}")
+        async with visit_within(parts, core, launcher, guard) as there:
+            yield there
+
+
+@contextlib.asynccontextmanager
+async def visit_within(
+    parts: DaemonParts, core: Core, launcher: Launcher, guard: WorkspaceGuard
+) -> AsyncIterator[WorkspaceVisit]:
+    """Visit a goal's workspace, which its run has entered already; raises VisitFailed where no executor works."""
+    specs = CellSpecs(parts, core.state, core.state.epoch, guard)
+    executors = ExecutorPool(parts, specs, launcher)
+    try:
+        yield WorkspaceVisit(parts, core, await executors.executor())
+    except (ExecutorDied, SpawnError, OSError) as error:
+        raise VisitFailed(f"the executor failed: {plain(error)}") from error
+    finally:
+        await to_its_end(executors.end(), END_S)  # nothing outlives a run that is cancelled now
 
 
 class Undo:
@@ -40,7 +178,7 @@ class Undo:
         self._parts = parts
         self._launcher = launcher
 
-    def rows(self, goal: str) -> list[tuple[int, ev.Event]]:
+    def rows(self, goal: str) -> Rows:
         """Read the record of a goal; it blocks."""
         return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
 
@@ -76,30 +214,35 @@ class Undo:
         async with visit(self._parts, core, self._launcher) as there:
             if resumed := await self.resume(core, there):
                 return resumed
-            result = await self._planned(core, subtask, there, theirs=theirs)
+            known = core.state.snapshots
+            if not known.first:
+                why = known.missing or "it has not started, or it ran with an earlier version"
+                raise planning.UndoRefused(f"there is no snapshot: {why}")
+            result, now = await self.planned(
+                core,
+                there,
+                lambda store, rows: planning.planned_undo(store, rows, subtask, theirs=theirs),
+            )
+            git = await there.git_since(result.git_before, now)
+            gone = await asyncio.to_thread(planning.gone, result, core.state.spec.workspace)
+            result = replace(result, git=git, gone=gone)
             is_other = expected is not None and expected != result.digest
             is_empty = not (result.plan.restore or (theirs and result.plan.overwritten))
-            if not perform or result.git["moved"] or is_other or is_empty:
+            if not perform or git["moved"] or is_other or is_empty:
                 return result
             return await self.carry_out(core, result, there, theirs=theirs)
 
-    async def _planned(
-        self, core: Core, subtask: tuple[int, int] | None, there: WorkspaceVisit, *, theirs: bool
-    ) -> UndoResult:
-        goal, known = core.state.goal_id, core.state.snapshots
-        if not known.first:
-            why = known.missing or "it has not started, or it ran with an earlier version"
-            raise planning.UndoRefused(f"there is no snapshot: {why}")
-        present = await there.snapshot("undo")
+    async def planned(
+        self,
+        core: Core,
+        there: WorkspaceVisit,
+        plan: Callable[[SnapshotStore, Rows], UndoResult],
+    ) -> tuple[UndoResult, GitPlace | None]:
+        """Take a snapshot of the present, and plan from all on record; return where the repository stands, too."""
+        goal, present = core.state.goal_id, await there.snapshot("undo")
         with self._parts.children.starting_own():  # git
-            found = await asyncio.to_thread(
-                lambda: planning.planned_undo(
-                    self.store(goal), self.rows(goal), subtask, theirs=theirs
-                )
-            )
-        git = await there.git_since(found.git_before, present.git)
-        missing = await asyncio.to_thread(planning.gone, found, core.state.spec.workspace)
-        return replace(found, git=git, gone=missing)
+            found = await asyncio.to_thread(lambda: plan(self.store(goal), self.rows(goal)))
+        return found, present.git
 
     async def carry_out(
         self, core: Core, result: UndoResult, there: WorkspaceVisit, *, theirs: bool
@@ -123,10 +266,9 @@ class Undo:
             theirs=theirs,
             workspace=core.state.workspace,
         )
-        goals = self._parts.goals
-        with goals.entering(core):
+        with self._parts.goals.entering(core):
             begun = core.emit(event, body)
-        await goals.commit(core)
+        await self._parts.goals.commit(core)
         return begun
 
     async def resume(self, core: Core, there: WorkspaceVisit) -> UndoResult | None:

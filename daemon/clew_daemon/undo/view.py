@@ -1,10 +1,8 @@
 """An undo: what it would do or has done, and how that is answered on the control socket, in JSON of bounded size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict, cast
+from typing import TypedDict, cast
 
 from clew_daemon.undo.scope import Span
 from clew_shared.record.snapshot_events import GitPlace, LeftOut, SnapshotTaken, UndoFinished
@@ -21,22 +19,20 @@ BYTES_SHOWN = 1_000_000
 """How many names each list of an answer has at most, and how long they may be together."""
 
 
-class NameMore(TypedDict, total=False):
-    """What is done to a name, why it is left, and whether no option overwrites it (`stays`)."""
+class NameView(TypedDict, total=False):
+    """A name of the workspace, what is done to it, why it is left, and whether no option overwrites it (`stays`).
 
+    `path` is always there, `quoted` where that is another one.
+    """
+
+    path: str
+    quoted: str
     action: str
     reason: str
     why: str
     folder: bool
     stays: bool
     bytes: int
-
-
-class NameView(NameMore):
-    """A name of the workspace; `quoted` is there only where that is another one."""
-
-    path: str
-    quoted: NotRequired[str]
 
 
 class MovedView(TypedDict):
@@ -148,7 +144,7 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "overwritten": result.overwritten,
         "restored": finished.restored - finished.folders,
         "folders": finished.folders,
-        "gone": cut(map(_gone, result.gone)),
+        "gone": cut(name_view(one.path, why=one.why, bytes=one.bytes) for one in result.gone),
         "gone_total": len(result.gone),
         "entries": cut(map(_entry, plan.restore)),
         "entries_total": len(plan.restore),
@@ -160,47 +156,37 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "failed": cut(_failed(name, why) for name, why in failed.items()),
         "can_retry": any(why not in FINAL_FAULTS for why in failed.values()),
         "left_out": left_out.left_out_total,
-        "left_out_names": [name_view(one.path, {"why": one.why}) for one in left_out.left_out[:10]],
+        "left_out_names": [name_view(one.path, why=one.why) for one in left_out.left_out[:10]],
         "ended": state.ended,
         **result.git,
     }
 
 
-def action(one: Reverted) -> str:
-    """Return what is done to an entry: `remove`, `create`, or `restore` where something else is there."""
-    if one.wanted is None:
-        return "remove"
-    return "create" if one.present is None else "restore"
-
-
 def _entry(one: Reverted) -> NameView:
-    more: NameMore = {"action": action(one)}
+    action = "create" if one.present is None else "restore"
+    more: NameView = {"action": action if one.wanted else "remove"}
     if one.reason:
         more["reason"] = one.reason
         more |= {} if one.can_be_overwritten else {"stays": True}
     elif one.is_folder:
         more["folder"] = True
-    return name_view(one.name, more)
+    return name_view(one.name, **more)
 
 
 def _failed(name: str, why: str) -> NameView:
-    more: NameMore = {"reason": redact(why)}
-    return name_view(name, more | ({"stays": True} if why == NOT_EMPTY else {}))
+    stays = {"stays": True} if why == NOT_EMPTY else {}
+    return name_view(name, reason=redact(why), **stays)
 
 
-def _gone(one: LeftOut) -> NameView:
-    return name_view(one.path, {"why": one.why, "bytes": one.bytes})
-
-
-def name_view(name: str, more: NameMore | None = None) -> NameView:
+def name_view(name: str, **more: object) -> NameView:
     """Return a quoted name as JSON, with what there is to say of it."""
-    return cast("NameView", {**path_view(name), **(more or {})})
+    return cast("NameView", {**path_view(name), **more})
 
 
 def cut(names: Iterable[NameView]) -> list[NameView]:
     """Return the first names, as many as fit."""
-    return list(fitting(names, _size, NAMES_SHOWN, BYTES_SHOWN))
 
+    def size(name: NameView) -> int:
+        return sum(len(str(value)) for value in name.values())
 
-def _size(name: NameView) -> int:
-    return sum(len(str(value)) for value in name.values())
+    return list(fitting(names, size, NAMES_SHOWN, BYTES_SHOWN))

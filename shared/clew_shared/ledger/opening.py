@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import apsw
 
-from clew_shared.files.durable import sync
+from clew_shared.files import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
 

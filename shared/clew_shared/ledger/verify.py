@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from clew_shared.files.durable import sync
+from clew_shared.files import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import LedgerError

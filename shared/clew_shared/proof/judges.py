@@ -3,19 +3,15 @@
 The lists are data: who misses a name adds it there. Pure; the sources of the names are the manuals of the tools.
 """
 
-from __future__ import annotations
-
 import configparser
 import json
 import re
 import sys
 import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 
 def _words(text: str) -> frozenset[str]:
@@ -344,16 +340,12 @@ def signs(old: bytes | None, new: bytes | None) -> tuple[str, str]:
 
 def bad_patterns(patterns: Iterable[str]) -> list[str]:
     """Return why patterns are none for files of the workspace."""
-    return [
-        f"{one!r} {why}"
-        for one in patterns
-        if (
-            why := "is empty"
-            if not one.strip()
-            else "is absolute; patterns are relative to the workspace"
-            if one.startswith(("/", "~"))
-            else "leads out of the workspace"
-            if ".." in one.split("/")
-            else ""
-        )
-    ]
+    found = []
+    for one in patterns:
+        if not one.strip():
+            found.append(f"{one!r} is empty")
+        elif one.startswith(("/", "~")):
+            found.append(f"{one!r} is absolute; patterns are relative to the workspace")
+        elif ".." in one.split("/"):
+            found.append(f"{one!r} leads out of the workspace")
+    return found

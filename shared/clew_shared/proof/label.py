@@ -1,10 +1,8 @@
 """The label of a finish whose checks have passed: what follows from what was seen, in one word and a reason. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from clew_shared.proof.counts import Count, fewer
 from clew_shared.proof.judges import matcher
@@ -239,6 +237,3 @@ def words(name: str, why: str = "", accepted: str | None = None) -> str:
     told = f"{said}: {why}" if why and name in ("checked", "unknown") else said
     by = {"goal": "; accepted by the goal file", "person": "; accepted by a person"}
     return told + by.get(accepted or "", "")
-
-
-LABELS: tuple[str, ...] = get_args(Label)

@@ -3,24 +3,17 @@
 git compares the old snapshot with an index, in a temporary file, that has these changes and no others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import stat
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from clew_shared.snapshots.entries import LEFT_OUT, as_seen
+from clew_shared.snapshots.entries import LEFT_OUT, Change, Changes, as_seen
 from clew_shared.snapshots.names import quoted, unquoted
-from clew_shared.snapshots.store import FILES, StoreError
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from clew_shared.snapshots.entries import Change, Changes
-    from clew_shared.snapshots.store import SnapshotStore
+from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 
 _OPTIONS = ("--cached", "--find-renames", "--no-ext-diff", "--no-textconv")
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -130,7 +123,6 @@ def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Co
 
 
 def _line(name: str, change: Change) -> bytes:
-    """Return a line for `git update-index --index-info`."""
     after = change[1]
     if after is None or not after.id:
         return b"0 %s\t%s\0" % (b"0" * 40, unquoted(name))

@@ -1,18 +1,12 @@
 """What a snapshot has, entry by entry, and what differs between two."""
 
-from __future__ import annotations
-
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from clew_shared.snapshots.names import folders_above, quoted
-from clew_shared.snapshots.store import FILES, MODES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clew_shared.snapshots.store import SnapshotStore
+from clew_shared.snapshots.store import FILES, MODES, SnapshotStore
 
 
 class Entry(NamedTuple):

@@ -3,15 +3,11 @@
 Source: git-config(1), core.quotePath; quote.c of git.
 """
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 One = TypeVar("One")
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}

@@ -8,21 +8,26 @@ where no executor has watched, or not all names are on record.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
-from clew_shared.snapshots.entries import LEFT_OUT, Reason, Reverted, differences, listing
+from clew_shared.snapshots.entries import (
+    LEFT_OUT,
+    Changes,
+    Listing,
+    Reason,
+    Reverted,
+    differences,
+    listing,
+)
 from clew_shared.snapshots.names import folders_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from clew_shared.record.touched import Touched
-    from clew_shared.snapshots.entries import Changes, Entry, Listing
     from clew_shared.snapshots.store import SnapshotStore
 
 PLAN_S = 120.0
@@ -147,18 +152,16 @@ def _whose(
     rows: Sequence[Row], list_of: Listed, first: int, last: int | None
 ) -> tuple[set[str], ...]:
     """Return whose names were changed in what is undone: the goal's, others', no one knows whose; others' up to now."""
-    own, foreign, unknown, others = set[str](), set[str](), set[str](), set[str]()
+    undone, others = (set[str](), set[str](), set[str]()), set[str]()
     for seq, window in _windows(rows):
         if seq <= first:
             continue
         window.watched &= not window.restored  # what someone wrote after its name was restored
         names = window.closed(list_of)
         others |= names[1]
-        if last is None or seq <= last:
-            own |= names[0]
-            foreign |= names[1]
-            unknown |= names[2]
-    return own, foreign, unknown, others
+        for known, more in zip(undone, names, strict=True) if last is None or seq <= last else ():
+            known.update(more)
+    return *undone, others
 
 
 def _windows(rows: Sequence[Row]) -> Iterator[tuple[int, _Window]]:
@@ -241,21 +244,18 @@ class _Window:
         found = differences(then, now).keys()
         back = list_of(self.undone) if self.undone else {}
         undone = {one for one in found if self.undone and now.get(one) == back.get(one)}
-        explained = undone | {
-            one for one, name in self.own.items() if name in _recorded(now.get(one))
+        # A folder that is not empty is no entry.
+        names = {one: entry.id or "/" for one, entry in now.items()}
+        explained = {
+            one
+            for one, name in self.own.items()
+            if name in (names.get(one, ""), names.get(one, "/"))
         }
-        unexplained = (found | own) - explained
+        unexplained = (found | own) - explained - undone
         own |= undone
         unknown = set(found) if self.all_foreign else set[str]()
         if self.cut_off or self.lost or self.all_own:
             own |= found
-        if self.cut_off or (self.all_own and self.watched):
-            return own, foreign, unknown
-        if self.lost or self.all_own:
-            return own, foreign, unknown | unexplained
+            is_known = self.cut_off or (self.all_own and self.watched)
+            return own, foreign, unknown if is_known else unknown | unexplained
         return own, foreign if self.watched else foreign | unexplained, unknown
-
-
-def _recorded(now: Entry | None) -> tuple[str, ...]:
-    """Return as what an entry may be on record; a folder that is not empty is no entry."""
-    return (now.id or "/",) if now else ("", "/")

@@ -4,8 +4,6 @@ git runs by its absolute path, with the store's own config and nothing of the us
 attributes of the workspace, no automatic gc (docs/snapshots.md).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -13,10 +11,8 @@ import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Self
 
 GIT_OLDEST = (2, 34)
 FILES = "files"
@@ -150,14 +146,14 @@ class SnapshotStore:
             raise StoreSlowError(f"git {_verb(args)} took more than {left_s:.0f} s") from None
         except OSError as error:
             raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
+        complaint = os.fsdecode(done.stderr)
         if code := done.returncode:
             ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
             # Names of temporary files would make each failure look like another one.
             own = rf"{re.escape(str(self.folder))}[^\s']*"
             shown = re.sub(own, "the store", _complaint(done.stderr) or ended)[:300]
-            said = f"{ended}\n{os.fsdecode(done.stderr)}"
-            raise GitFailedError(f"git {_verb(args)}: {shown}", said)
-        return done.stdout, os.fsdecode(done.stderr)
+            raise GitFailedError(f"git {_verb(args)}: {shown}", f"{ended}\n{complaint}")
+        return done.stdout, complaint
 
     def names(self, *args: str) -> list[str]:
         """Run git and return the names that it prints with -z; raises as `run`."""

@@ -14,7 +14,7 @@ import stat
 import threading
 from typing import TYPE_CHECKING
 
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 from clew_shared.record.identity import of_descriptor
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from of_proc import children
 from snapshots import snapshots
 
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 from clew_shared.wire.executor import ActionSaid, RunRequest, read_answer, to_line
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,

@@ -9,7 +9,7 @@ import pytest
 
 from clew_shared.wire.nursery import CellSpec, SandboxReport, SandboxSpec
 from clew_worker import sandbox
-from clew_worker.sandbox import grants, interpreter, privileges
+from clew_worker.sandbox import grants, interpreter, kernel
 
 needs_landlock = pytest.mark.skipif(
     sandbox.landlock.abi() == 0, reason="this kernel has no Landlock"
@@ -30,7 +30,7 @@ def confined(spec, attempt, report=REPORT):
     if child == 0:
         code = 1
         try:
-            privileges.no_new_privs()
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
             sandbox.Box(spec, report).confine()
             attempt()
             code = 0

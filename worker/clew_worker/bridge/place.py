@@ -5,7 +5,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from clew_shared.files.removal import remove_tree
+from clew_shared.files import remove_tree
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.sandbox import interpreter
 

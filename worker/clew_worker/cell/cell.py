@@ -27,7 +27,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CHANNEL_FD, CellSpec, is_shortage
 from clew_worker import sandbox
 from clew_worker.bridge.place import open_gateway, with_program
-from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
+from clew_worker.sandbox import interpreter, kernel, namespaces
 from clew_worker.sandbox.kernel import end_descendants
 
 _SWEEP_S = 5.0
@@ -88,7 +88,6 @@ def _run_to_end(report: int, steps: Callable[[], int]) -> NoReturn:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close every descriptor but these."""
     first = 0 if not kept else CHANNEL_FD
     for fd in (*sorted(kept), max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _CLOSED_MIN)):
         os.closerange(first, fd)
@@ -187,7 +186,9 @@ def _begin(wiring: Wiring, go: int) -> NoReturn:
 
 def _payload(box: sandbox.Box, guard: int) -> int:
     """Be the payload: enter the sandbox, and run."""
-    _reset_signals()
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.setsid()
     os.write(_REPORT_FD, b"P")
     if not box.pidns:
@@ -201,9 +202,9 @@ def _payload(box: sandbox.Box, guard: int) -> int:
     box = _furnish(box)
     _set_up(box.spec)
     program = _program(box.spec)
-    privileges.no_new_privs()
-    spare = privileges.EXECUTOR_SPARE if box.spec.kind == "executor" else 0
-    privileges.limit(box.spec.limits, processes=box.pidns and box.report.userns, spare=spare)
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    spare = kernel.EXECUTOR_SPARE if box.spec.kind == "executor" else 0
+    kernel.limit(box.spec.limits, processes=box.pidns and box.report.userns, spare=spare)
     listener = None
     if box.spec.kind == "cli":
         spec, listener = open_gateway(box.spec, unix=box.unix)
@@ -223,13 +224,6 @@ def _payload(box: sandbox.Box, guard: int) -> int:
     if box.spec.kind == "command":
         _become(box.spec, program)
     return _run(box, rules, listener)
-
-
-def _reset_signals() -> None:
-    """Ignore, handle and block no signal."""
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
-        signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _furnish(box: sandbox.Box) -> sandbox.Box:

@@ -71,23 +71,23 @@ class _StartingCell:
     message: str = ""
 
     def read_report(self) -> bool:
-        """Read one report; return False when there are no more: the payload runs, or nothing does."""
+        """Note one report: a pid, which the kernel gives for this namespace, warnings, or what went wrong.
+
+        Return False when there are no more: the payload runs, or nothing does.
+        """
         space = socket.CMSG_SPACE(_UCRED.size)
         data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
-        if data:
-            self._note(data, _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0)
-        return bool(data)
-
-    def _note(self, data: bytes, sender: int) -> None:
-        """Note one report: a pid, which the kernel gives for this namespace, warnings, or what went wrong."""
         match data[:1]:
             case b"P":
-                self.pid = sender
+                self.pid = _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0
             case b"W":
                 self.warnings = tuple(json.loads(data[1:])["warnings"])
-            case _:
+            case b"E":
                 fields = json.loads(data[1:])
                 self.reason, self.message = fields["reason"], fields["message"]
+            case _:
+                pass
+        return bool(data)
 
     def give_up(self) -> None:
         """End it, since it is late."""
@@ -183,10 +183,7 @@ class NurseryServer:
         self._send(one.answer())
 
     def _send(self, message: Spawned | SpawnFailed) -> None:
-        hung = contextlib.suppress(
-            BrokenPipeError, ConnectionResetError
-        )  # noticed at the next read
-        with hung:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # noticed at the next read
             self._control.sendall(to_packet(message))
 
     def _fork(self, request: Spawn, fds: tuple[int, ...]) -> _StartingCell:

@@ -5,8 +5,6 @@ also where it is someone else's who worked in the same moment; what changed from
 is someone else's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -34,7 +34,7 @@ from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
-from clew_worker.sandbox.kernel import descendants
+from clew_worker.sandbox.kernel import children
 
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
@@ -159,14 +159,8 @@ class ExecutorServer:
         """Return whether a command has left something running: it is a child of this process then, or of the guard."""
         guard, mine = os.getppid(), {os.getpid(), self._commands.starter}
         try:
-            lists = [
-                *Path("/proc/self/task").glob("*/children"),
-                Path(f"/proc/{guard}/task/{guard}/children"),
-            ]
-            return any(int(pid) not in mine for one in lists for pid in one.read_text().split())
-        except FileNotFoundError:  # a kernel without these lists
-            return bool(set(descendants(guard)) - mine)
-        except OSError:  # no descriptors: it is not known
+            return not mine.issuperset(children(os.getpid()) + children(guard))
+        except OSError:  # it is not known
             return True
 
     def _carry_out(

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from clew_shared.files.durable import closing
+from clew_shared.files import closing
 from clew_worker.sandbox import kernel
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

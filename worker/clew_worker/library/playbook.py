@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.playbook import bullet as shared
 from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized, render

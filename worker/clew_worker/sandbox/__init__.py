@@ -5,13 +5,46 @@ It deals with paths, rights and system calls, not with goals, actions or protoco
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from clew_shared.wire.nursery import CellSpec, SandboxReport
-from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
+from clew_worker.sandbox import grants, kernel, landlock, namespaces, seccomp
 
 _ANY_PORT = "the coding agent may connect to any port: that takes Linux 6.7 (Landlock ABI 4)"
 _OFFLINE = ("runbook", "cli")
 """Built-in agents that speak only to the daemon; a coding agent's CLI has a cell and a network of its own."""
+
+_HINT = 'set [sandbox] mode = "best_effort" to run without it, or "off" to run without a sandbox'
+_NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm=landlock,...)"
+
+_LACKING = (  # from which ABI on, since which kernel, what is not covered before
+    (2, "5.19", "files cannot be renamed or linked from folder to folder in a worker"),
+    (3, "6.2", "truncating a file is refused only where a mount namespace makes it read-only"),
+    (4, "6.7", "TCP is not refused by Landlock"),
+    (5, "6.10", "device ioctls are not refused"),
+    (6, "6.12", "signals and abstract sockets are confined only by namespaces"),
+)
+_SETTINGS = (
+    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "an AppArmor profile with `userns` for clew's Python, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+_ELSEWHERE = "in a container: allow unshare and mount in its seccomp and AppArmor profiles"
+_NO_NAMESPACES = (
+    "no PID, mount and IPC namespace: user namespaces are not permitted here. A process of clew guards the workers "
+    "instead; what that lacks is in docs/security.md, Mechanisms. To allow namespaces: "
+)
+_NO_OVERLAY = (
+    "no overlay of a workspace: where a proof needs it, checks run a second time in a copy, which takes as long as "
+    "copying the workspace ([proof] view, docs/proof.md)"
+)
+_NO_SECCOMP = (
+    "no seccomp filter for this machine (x86_64 and aarch64 have one): docs/security.md, Mechanisms"
+)
 
 
 class SandboxError(Exception):
@@ -26,9 +59,9 @@ def probe() -> SandboxReport:
     netns = pidns and namespaces.possible(userns=userns, netns=True)
     overlays = pidns and namespaces.overlay_possible(userns=userns)
     sentences = (
-        (pidns, advice.of_namespaces()),
-        (overlays, advice.NO_OVERLAY),
-        (seccomp.available, advice.NO_SECCOMP),
+        (pidns, _of_namespaces()),
+        (overlays, _NO_OVERLAY),
+        (seccomp.available, _NO_SECCOMP),
     )
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
@@ -39,7 +72,7 @@ def probe() -> SandboxReport:
         network_off="netns" if netns else fallback,
         seccomp=seccomp.available,
         messages=(
-            *advice.of_landlock(abi),
+            *_of_landlock(abi),
             *(text for works, text in sentences if not works),
         ),
     )
@@ -88,7 +121,7 @@ class Box:
         """Return the required mechanisms that are not available here, each as a phrase."""
         if self.spec.sandbox.mode == "off":
             return []
-        found = [] if self.report.landlock_abi else [advice.NO_LANDLOCK]
+        found = [] if self.report.landlock_abi else [_NO_LANDLOCK]
         if not self.spec.sandbox.network and self.report.network_off == "none":
             found.append("network = false cannot be enforced (no network namespace, no seccomp)")
         return found
@@ -101,7 +134,7 @@ class Box:
         spec, enabled, lacking = self.spec, self.spec.sandbox.mode != "off", self.lacks()
         abi, acts, cli = self.report.landlock_abi, grants.may_write(spec), spec.kind == "cli"
         if lacking and spec.sandbox.mode == "enforce":
-            raise SandboxError(f"{'; '.join(lacking)}. To allow it, {advice.HINT}.")
+            raise SandboxError(f"{'; '.join(lacking)}. To allow it, {_HINT}.")
         if enabled and abi:
             refused = 0 if self._network else landlock.BIND_TCP | landlock.CONNECT_TCP
             refused |= 0 if acts else landlock.BIND_TCP
@@ -112,9 +145,9 @@ class Box:
             finally:
                 os.close(rules)
         if enabled and os.geteuid() == 0:
-            privileges.keep_capabilities(privileges.ACTING if acts else privileges.THINKING)
+            kernel.keep_capabilities(kernel.ACTING if acts else kernel.THINKING)
         elif self.pidns and self.report.userns:
-            privileges.keep_capabilities(())
+            kernel.keep_capabilities(())
         if enabled:
             unix = self.unix and (acts or cli)
             seccomp.confine(
@@ -148,3 +181,25 @@ class Box:
             return landlock.ruleset(granted, refused, ports)
         except grants.TooManyPathsError as error:
             raise SandboxError(str(error)) from error
+
+
+def _of_landlock(abi: int) -> list[str]:
+    """Return what this version of Landlock's ABI does not cover, a line each; 0 means no Landlock."""
+    if abi == 0:
+        return [f"{_NO_LANDLOCK}: {_HINT}"]
+    return [
+        f"Landlock ABI {abi}: {what} (Linux {kernel} does)"
+        for since, kernel, what in _LACKING
+        if abi < since
+    ]
+
+
+def _of_namespaces() -> str:
+    """Return the consequences of missing namespaces, and the setting that would allow them."""
+    for name, forbidding, fix in _SETTINGS:
+        try:
+            if Path("/proc/sys", name).read_text().strip() == forbidding:
+                return _NO_NAMESPACES + fix
+        except OSError:
+            continue
+    return _NO_NAMESPACES + _ELSEWHERE

@@ -55,7 +55,7 @@ def native(name: str) -> str:
     other program may be executed.
     """
     real = os.path.realpath(name)
-    if _is_elf(real):
+    if is_elf(real):
         return real
     found_in = _npm_package(Path(real))
     if found_in is None:
@@ -67,7 +67,7 @@ def native(name: str) -> str:
         for stem in (found_in.name, program)
         for folder in sorted(place.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
         for path in sorted(folder.rglob(program))
-        if _is_elf(str(path)) and os.access(path, os.X_OK)
+        if is_elf(path) and os.access(path, os.X_OK)
     ]
     return str(found[0]) if found else name
 
@@ -80,14 +80,15 @@ def helpers(name: str) -> list[str]:
     real = Path(os.path.realpath(name))
     if _npm_package(real) is None:
         return []
-    return [str(path) for path in sorted(real.parent.glob(f"{real.name}-*")) if _is_elf(str(path))]
+    return [str(path) for path in sorted(real.parent.glob(f"{real.name}-*")) if is_elf(path)]
 
 
-def _is_elf(path: str) -> bool:
+def is_elf(path: str | Path) -> bool:
+    """Return whether a file is a program of the system's own kind."""
     return _head(path).startswith(b"\x7fELF")
 
 
-def _head(path: str) -> bytes:
+def _head(path: str | Path) -> bytes:
     """Return the beginning of a file, b"" where it cannot be read."""
     try:
         with Path(path).open("rb") as file:
@@ -137,7 +138,9 @@ def chain(name: str, cwd: str, path: str) -> list[str]:
 
 
 def _python_prefixes(executable: str) -> list[str]:
-    """Return the prefix of a Python and, for a virtual environment, that of its base Python."""
+    """Return the prefix of a Python and, for a virtual environment, that of its base Python; [] for other programs."""
+    if not Path(executable).name.startswith("python"):
+        return []
     prefix = Path(executable).parent.parent
     config = prefix / "pyvenv.cfg"
     if config.is_file():
@@ -153,12 +156,9 @@ def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:
     """Return the files that a program consists of, with the npm package that it is in, and no more of their folders."""
     result = []
     for one in chain(argv[0], cwd, path):
-        real = Path(os.path.realpath(one))
-        result += [one, str(real)]
-        if found := _npm_package(real):
-            result.append(str(found))
-        if real.name.startswith("python"):
-            result += _python_prefixes(str(real))
+        real = os.path.realpath(one)
+        found = _npm_package(Path(real))
+        result += [one, real, *([str(found)] if found else []), *_python_prefixes(real)]
     return result
 
 
@@ -176,9 +176,7 @@ def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
     for one in chain(argv[0], cwd, path):
         real = os.path.realpath(one)
         result += [str(Path(one).parent), str(Path(real).parent)]
-        for name in (one, real):
-            if Path(name).name.startswith("python"):
-                result += _python_prefixes(name)
+        result += [*_python_prefixes(one), *_python_prefixes(real)]
     for word in argv[1:]:
         full = Path(cwd, word)
         if "/" in word and os.path.exists(full):  # noqa: PTH110 - of a script that is too long for a path, too

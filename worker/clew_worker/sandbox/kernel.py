@@ -1,38 +1,36 @@
-"""System calls that Python 3.11 does not wrap, by ctypes.
-
-It only makes calls and turns errno into OSError; the callers decide what to call, and when.
-"""
+"""System calls that Python 3.11 does not wrap, by ctypes, and what a process gives up before it runs anything."""
 
 import contextlib
 import ctypes
 import errno
 import os
 import platform
+import resource
 import signal
 import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from clew_shared.wire.nursery import CellLimits
+
 _TICK_S = 0.001
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process, of all its threads; raises OSError where they cannot be read."""
+    tasks = Path(f"/proc/{pid}/task")
+    lists = [(tasks / task / "children").read_text() for task in os.listdir(tasks)]  # noqa: PTH208 - names
+    return [int(child) for text in lists for child in text.split()]
+
+
 def descendants(root: int) -> list[int]:
-    """List every process beneath `root`, from /proc."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
-                stat = (entry / "stat").read_text(errors="replace")
-                parent = int(stat.rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found: list[int] = []
-    todo = [root]
-    while todo:
-        below = children.pop(todo.pop(), [])
-        found += below
-        todo += below
-    return found
+    """Return every process beneath `root`, those of the nearer generations first."""
+    found = [root]
+    for pid in found:  # grows while it is walked
+        with contextlib.suppress(OSError):  # gone meanwhile
+            found += children(pid)
+    return found[1:]
 
 
 def end_descendants(within_s: float, *, alone: bool = False) -> None:
@@ -187,3 +185,59 @@ def seccomp_filter(program: bytes) -> None:
     raw = ctypes.create_string_buffer(program, len(program))
     fprog = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(raw))
     _call(_libc.prctl, "seccomp", PR_SET_SECCOMP, 2, fprog)
+
+
+# The capabilities that root's tools and package managers need to act on files and drop rights;
+# without SYS_PTRACE and the others of the daemon, its /proc entries cannot be read. DAC_READ_SEARCH
+# is not among them: it opens files by handle, past every path, and OVERRIDE reads all the same.
+_CHOWN, _DAC_OVERRIDE, _, _FOWNER, _FSETID, _KILL = range(6)
+_SETGID, _SETUID, _BIND_SERVICE, _CHROOT = 6, 7, 10, 18
+THINKING = (_DAC_OVERRIDE,)
+ACTING = (
+    *(_CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _KILL),
+    *(_SETGID, _SETUID, _BIND_SERVICE, _CHROOT),
+)
+_CAPABILITIES_MAX = 64
+EXECUTOR_SPARE = 1024
+"""How many more descriptors an executor may have than the commands that it starts.
+
+Descriptors that were sent and not received count for the user as a whole, and a process at its own limit can send
+no more. A command that hoards them reaches its own limit first, and the executor can still start the next one.
+"""
+
+
+def keep_capabilities(kept: tuple[int, ...]) -> None:
+    """Drop every capability but `kept`, also for programs that root starts later."""
+    for number in range(_CAPABILITIES_MAX):
+        if number not in kept:
+            with contextlib.suppress(OSError):  # unknown to this kernel, or not held
+                prctl(PR_CAPBSET_DROP, number)
+    with contextlib.suppress(OSError):
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    # root in a container has fewer than root outside, and asking for more is refused
+    set_capabilities(sum(1 << number for number in kept) & capabilities())
+
+
+def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
+    """Set the resource limits; `processes` only where they are counted for this cell alone.
+
+    `spare` is the number of additional descriptors of an executor, whose commands get the plain limit.
+    """
+    _lower(resource.RLIMIT_CORE, 0)
+    limit_descriptors(limits.open_files + spare)
+    if processes:
+        _lower(resource.RLIMIT_NPROC, limits.processes)
+    if limits.file_size_mb is not None:
+        _lower(resource.RLIMIT_FSIZE, limits.file_size_mb * 1024 * 1024)
+
+
+def limit_descriptors(count: int) -> None:
+    """Allow at most `count` open files."""
+    _lower(resource.RLIMIT_NOFILE, count)
+
+
+def _lower(what: int, value: int) -> None:
+    _, hard = resource.getrlimit(what)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(what, (value, value))

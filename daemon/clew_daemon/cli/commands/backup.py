@@ -24,7 +24,7 @@ from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home, lost_record
 from clew_daemon.record.store import load_state
-from clew_shared.files.durable import sync
+from clew_shared.files import sync
 from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy, remove
 from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
 from clew_shared.ledger.schema import APPLICATION_ID

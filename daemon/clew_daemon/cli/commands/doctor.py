@@ -25,7 +25,8 @@ from clew_daemon.cli.commands.facts import (
 )
 from clew_daemon.control.requests import ExecutorEnvRequest
 from clew_daemon.host.keys import CREDENTIALS, Keys
-from clew_daemon.processes.cells import CliProgramError, cli_program, resolved, unusable
+from clew_daemon.processes.cells import cli_program, resolved, unusable
+from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -167,7 +168,7 @@ def _coder(
 ) -> Iterator[Finding]:
     try:
         program = cli_program(agent, env)
-    except CliProgramError as error:
+    except SpawnError as error:
         found, _, fix = str(error).partition("; ")
         yield Finding(title, "fail", found, fix)
         return

@@ -1,4 +1,1 @@
-"""What the executor finds out about a finish: what judges and was changed, and whether the checks pass without it.
-
-It looks and puts back; which label follows is decided elsewhere (`clew_shared.proof.label`).
-"""
+"""What the executor finds out about a finish; which label follows is decided by `clew_shared.proof.label`."""

@@ -1,23 +1,27 @@
-"""The look at a finish whose checks have passed, and the view in which they run again (docs/proof.md)."""
+"""The look at a finish whose checks have passed, and the view in which they run again (docs/proof.md).
 
-from __future__ import annotations
+Content of what changed since the goal's first snapshot is read from the store, and never leaves the executor.
+"""
 
 import contextlib
 import os
 import shutil
 import stat
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from clew_shared.files.durable import closing
-from clew_shared.proof.deciding import decided_by
-from clew_shared.proof.judges import matcher
-from clew_shared.snapshots.store import SnapshotStore, StoreError
+from clew_shared.files import closing
+from clew_shared.proof import judges as rules
+from clew_shared.proof.counts import decided_by
+from clew_shared.snapshots.entries import Change, Entry
+from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.plan import listed
+from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewDone, ViewRequest
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.proof import tools
-from clew_worker.executor.proof.changes import changes, diff
 from clew_worker.executor.snapshots.index import Index
 from clew_worker.executor.snapshots.restoring import StoredContents
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
@@ -27,6 +31,125 @@ LOOK_S = 60.0
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500
 """How many names of each kind an answer has; the view finds all of them itself."""
+DIFF_CHARS = 4_000
+_DIFF_FILES = 20
+_FILE_BYTES = 2 << 20
+_ALL_BYTES = 64 << 20
+
+Read = Callable[[Entry | None], bytes | None]
+
+
+@dataclass
+class Changes:
+    """What changed between two trees, by path: `judging` judge; `mixed` are sources whose tests have an old version.
+
+    `within` are sources that have fewer tests than before. `watches` and `odd` say what new lines of sources do, and
+    which are too large to be read. `data` are other files that were there before and may be what a check compares.
+    The mode of an entry is git's.
+    """
+
+    all: dict[str, Change] = field(default_factory=dict)
+    judging: list[str] = field(default_factory=list)
+    mixed: dict[str, bytes] = field(default_factory=dict)
+    within: list[str] = field(default_factory=list)
+    watches: list[str] = field(default_factory=list)
+    odd: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    had_tests: bool = False
+
+    @property
+    def altered(self) -> list[str]:
+        """Those that judge and were there before."""
+        return [one for one in self.judging if self.all[one][0]]
+
+    @property
+    def added(self) -> list[str]:
+        return [one for one in self.judging if not self.all[one][0]]
+
+    def sort(self, patterns: rules.Patterns, read: Read) -> None:
+        """Find out which judge, and what the others do."""
+        lost = more = 0
+        for path, sides in sorted(self.all.items()):
+            old, new = map(read, sides)
+            is_part = rules.part_of(path.rpartition("/")[2]) is not None
+            # Of a whole file that judges, whether there is one decides; what is in it does not.
+            was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
+            if rules.judges(path, was, now, patterns):
+                self.judging.append(path)
+                more += 0 if is_part else max(0, rules.tests_within(new) - rules.tests_within(old))
+            elif not rules.matcher(patterns.ignore)(path):
+                lost += self._take_source(path, old, new)
+        if lost <= more:  # they have moved into files of tests
+            self.within.clear()
+
+    def _take_source(self, path: str, old: bytes | None, new: bytes | None) -> int:
+        """Take in a file that does not judge; return how many tests it has lost."""
+        before, now = self.all[path]
+        lost = 0
+        if (mixed := rules.with_old_tests(path, old, new)) is not None:
+            self.mixed[path] = mixed
+        elif before:
+            examples = 0 if new is None else rules.examples_lost(old, new)
+            lost = max(rules.tests_within(old) - rules.tests_within(new), examples)
+            self.within += [path] if lost > 0 else []
+        watches, odd = rules.signs(old, new)
+        if new is None and now and not rules.is_data(path):
+            odd = "too large to be looked at"
+        self.watches += [f"{path}: {watches}"] if watches else []
+        self.odd += [f"{path}: {odd}"] if odd else []
+        self.data += [path] if before and rules.is_data(path) else []
+        return lost
+
+
+def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes:
+    """Return what changed from one snapshot to another; raises StoreError."""
+    found, base, end = Changes(), request.base, request.end
+    fields = iter(store.names("diff-tree", "-r", "--raw", "--no-renames", base, end, "--", FILES))
+    list_of = listed(store)
+    for head, path in zip(fields, fields, strict=True):
+        old_mode, mode, old, new, _ = head[1:].split()
+        name = path.removeprefix(f"{FILES}/")
+        before, now = _entry(old_mode, old), _entry(mode, new)
+        if tree := request.theirs.get(quoted(os.fsencode(name))):
+            # As someone else left it: it was so before.
+            left = list_of(tree).get(quoted(os.fsencode(name)))
+            before = Entry(left.git_mode, left.id) if left and left.id else None
+        if before != now:
+            found.all[name] = before, now
+    with contextlib.closing(StoredContents(store)) as contents:
+        room = _ALL_BYTES
+
+        def read(entry: Entry | None) -> bytes | None:
+            """Return a content, None where there is none, or none that can be read in bounded time."""
+            nonlocal room
+            if entry is None or not (stat.S_ISREG(entry.mode) or stat.S_ISLNK(entry.mode)):
+                return None
+            data = contents.read_up_to(entry.id, min(_FILE_BYTES, room))
+            room -= len(data or b"")
+            return data
+
+        found.sort(rules.Patterns(request.judges, request.ignore, request.may_change), read)
+    found.had_tests = bool(found.altered)
+    if found.added and not found.altered:
+        found.had_tests = any(
+            map(rules.is_judge, store.names("ls-tree", "-r", "--name-only", f"{base}:{FILES}"))
+        )
+    return found
+
+
+def _entry(mode: str, name: str) -> Entry | None:
+    return Entry(int(mode, 8), name) if name.strip("0") else None
+
+
+def diff(store: SnapshotStore, base: str, end: str, paths: list[str]) -> str:
+    """Return the change of some files as git prints it, cut off; for the agent, which may need a way back."""
+    if not paths:
+        return ""
+    names = [f"{FILES}/{path}" for path in paths[:_DIFF_FILES]]
+    options = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+    text = store.run("diff-tree", *options, base, end, "--", *names).decode(errors="replace")
+    text = text.replace(f"a/{FILES}/", "a/").replace(f"b/{FILES}/", "b/")
+    return text if len(text) <= DIFF_CHARS else f"{text[: DIFF_CHARS - 12]}\n(cut off)\n"
 
 
 class Prover:
@@ -56,7 +179,6 @@ class Prover:
         return SnapshotStore(self._folder, self._git).within(LOOK_S)
 
     def _index(self) -> SnapshotStore:
-        """Return the store with the index of the last snapshot."""
         index = str(self._folder / "index")
         return replace(self._store(), index=index, work_tree=str(self._root))
 
@@ -97,7 +219,7 @@ class Prover:
     ) -> tuple[tools.Note, list[str], list[str], list[str]]:
         """Return what was noted then, the tools that are new, those that are changed, and the changed settings."""
         before, now = tools.Note.read(self._folder), tools.noted(self._root, self._ignored())
-        ignore = matcher(request.ignore)
+        ignore = rules.matcher(request.ignore)
         new, changed = (
             [one for one in paths if not ignore(one)]
             for paths in tools.compared(self._root, before, now)
@@ -121,7 +243,7 @@ class Prover:
 
     def _take_away(self, request: ViewRequest) -> None:
         found = changes(self._store(), request)
-        kept = matcher(request.may_change)
+        kept = rules.matcher(request.may_change)
         files = [one for one in found.judging if not kept(one)]
         wanted = {
             "judges": files,

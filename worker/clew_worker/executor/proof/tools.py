@@ -4,8 +4,6 @@ What they were is noted when the goal's first snapshot is taken, beside the stor
 reach it: hashes of contents, but those of the repository's settings as they are, so that they can be put back.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib
@@ -17,10 +15,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
-from clew_shared.files.durable import write_whole
+from clew_shared.files import write_whole
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
+from clew_worker.sandbox.interpreter import is_elf
 
 NOTE = "start.json"
 _RUNNERS_PY = re.compile(RUNNERS_PY)
@@ -53,7 +53,7 @@ class Note:
     git: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Path) -> Note:
+    def read(cls, store: Path) -> Self:
         """Return the note of a store; raises StoreError where there is none."""
         try:
             saved = json.loads((store / NOTE).read_text())
@@ -182,7 +182,7 @@ class _Records:
         """Return whether this is a new environment's link to a Python outside of the workspace, or a copy of one."""
         at = self._root / path
         is_inside = Path(os.path.realpath(at)).is_relative_to(self._root.resolve())
-        return path not in self._before.tools and (not is_inside or _starts_as_program(at))
+        return path not in self._before.tools and (not is_inside or is_elf(at))
 
     def _installed_by_npm(self, path: str) -> bool:
         """Return whether the last installation is newer than the start, and the file not newer than that."""
@@ -224,14 +224,6 @@ class _Records:
     def _digest(self, path: str) -> str:
         data = hashlib.sha256((self._root / path).read_bytes()).digest()
         return f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
-
-
-def _starts_as_program(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-    except OSError:
-        return False
 
 
 def git_settings(root: Path) -> dict[str, str]:

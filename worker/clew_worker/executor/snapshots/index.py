@@ -1,20 +1,25 @@
-"""Brings git's index of a workspace up to date: git finds, hashes and writes what has changed since it was last."""
+"""Brings git's index of a workspace up to date: git finds, hashes and writes what has changed since it was last.
 
-from __future__ import annotations
+What is ignored follows the rules of the goal's first snapshot: collected once from all .gitignore files and each
+repository's info/exclude, saved in the store with the files that git tracks although they are ignored, and flattened
+into one file for git.
+"""
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from clew_shared.files.durable import closing
+from clew_shared.files import closing, write_whole
 from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import fitting, folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
-from clew_worker.executor.workspace import FOLDER
+from clew_worker.executor.workspace import FOLDER, open_beneath
+from clew_worker.executor.world.git import GitState
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
@@ -32,8 +37,8 @@ class Index:
     """The index of one workspace, open as `root`, as `git` has it.
 
     `covered` says what is passed over; `max_file_bytes` is the size of the largest file that is taken in, `room` how
-    many bytes may be. `left_out` has why what is left out cannot be kept, by path; `inner` are the
-    folders below that are git repositories, once `modes` has looked.
+    many bytes may be. `left_out` has why what is left out cannot be kept, by path, with the `sizes` of what is too
+    large; `inner` are the folders below that are git repositories, once `modes` has looked.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Index:
         self._max_file_bytes = max_file_bytes
         self._room = room
         self.left_out: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
         self.inner: list[str] = []
 
     def changed(self, rules: str) -> tuple[list[str], set[str]]:
@@ -186,7 +192,7 @@ class Index:
         elif not stat.S_ISREG(info.st_mode):
             self.left_out[name] = "special"
         elif info.st_size > self._max_file_bytes:
-            self.left_out[name] = "large"
+            self.left_out[name], self.sizes[name] = "large", info.st_size
         elif not os.access(name, os.R_OK, dir_fd=self._root):
             self.left_out[name] = "unreadable"
         else:
@@ -198,3 +204,82 @@ def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[st
     """Yield the first paths with their quoted names, as many as fit in an answer."""
     them = ((path, quoted(os.fsencode(path))) for path in names)
     return fitting(them, lambda one: len(one[1].encode()), most, most_bytes)
+
+
+_FILE_BYTES_MAX = 1024 * 1024
+_FILES_MAX = 10_000
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class IgnoreRules:
+    """The rules that are saved in a file. `frozen`: they were saved before; `tracked`: files that no rule is for."""
+
+    def __init__(self, saved: Path) -> None:
+        self._saved = saved
+        self._exclude: dict[str, list[str]] = {}
+        self._ignore: dict[str, list[str]] = {}
+        self.tracked: set[str] = set()
+        self.frozen = saved.exists()
+        if self.frozen:
+            try:
+                found = json.loads(saved.read_text())
+                self._exclude, self._ignore = dict(found["exclude"]), dict(found["ignore"])
+                self.tracked = set(found["tracked"])
+            except (OSError, ValueError, KeyError, TypeError):
+                raise StoreError("the saved rules of ignored files cannot be read") from None
+
+    def collect(self, root: int, path: Path, folders: Sequence[str], inner: Iterable[str]) -> None:
+        """Take in what the folders with a .gitignore and the repositories `inner` of a workspace say."""
+        if len(folders) > _FILES_MAX:
+            raise StoreError(f"it has more than {_FILES_MAX} .gitignore files")
+        texts = {one: _read(root, f"{one}/.gitignore".removeprefix("/")) for one in folders}
+        self._ignore = {one: lines for one, text in texts.items() if (lines := _lines(text))}
+        for folder in inner:
+            git = GitState(path / folder)
+            if lines := _lines(git.excludes()):
+                self._exclude[folder] = lines
+            prefix = f"{folder}/" if folder else ""
+            self.tracked |= {prefix + os.fsdecode(one.rstrip(b"/")) for one in git.tracked()}
+
+    def freeze(self, tracked: Iterable[str]) -> None:
+        """Save what was collected, with the tracked files that are ignored; durable when it returns. Raises OSError."""
+        self.tracked = set(tracked)
+        found = {"exclude": self._exclude, "ignore": self._ignore, "tracked": sorted(self.tracked)}
+        write_whole(self._saved, json.dumps(found))
+        self.frozen = True
+
+    def text(self, more: Iterable[str]) -> bytes:
+        """Return all as one file of patterns, of which the last that matches decides; `more` come after all others."""
+        lines = [
+            flat(folder, line)
+            for rules in (self._exclude, self._ignore)
+            for folder in sorted(rules, key=lambda one: one.count("/") + bool(one))
+            for line in rules[folder]
+        ]
+        return b"".join(line + b"\n" for line in [*lines, *map(os.fsencode, more)])
+
+
+def _lines(text: bytes) -> list[str]:
+    lines = os.fsdecode(text).removeprefix("\ufeff").split("\n")
+    return [line.rstrip("\r") for line in lines if line.strip() and line[0] != "#"]
+
+
+def flat(folder: str, line: str) -> bytes:
+    """Return a line of the .gitignore file of a folder as one of the workspace's; b"" where it matches nothing."""
+    pattern, bang = line.removeprefix("!"), line[:1] == "!"
+    bare = pattern.rstrip().rstrip("/")
+    if not bare:
+        return b""
+    if folder:
+        above = re.sub(r"[*?\[\]\\ ]", r"\\\g<0>", folder).replace("\n", "?")
+        pattern = f"/{above}/{pattern.removeprefix('/') if '/' in bare else f'**/{pattern}'}"
+    return os.fsencode("!" * bang + pattern)
+
+
+def _read(root: int, path: str) -> bytes:
+    """Return the content of a .gitignore file; nothing where it is none, as git follows no link here."""
+    try:
+        with open(open_beneath(root, path, _READ, links=False), "rb") as file:  # noqa: PTH123 - a descriptor
+            return file.read(_FILE_BYTES_MAX)
+    except OSError:
+        return b""

@@ -14,9 +14,10 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-from clew_shared.files.durable import closing
+from clew_shared.files import closing
 from clew_shared.snapshots.entries import LEFT_OUT, Entry, Reverted
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
@@ -33,6 +34,7 @@ RESTORE_S = 90.0
 _DRAFT = ".clew-undo.tmp"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
+_KINDS = (0, stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
 _CHUNK, _COMPARED_BYTES_MAX = 1 << 20, 1 << 30
 _IN_ANSWER_MAX = 300
 
@@ -90,12 +92,9 @@ class Restorer:
         if entry.wanted is None:
             self._emptied.add(folder)
         is_new = entry.wanted is not None and entry.present is None
+        opened = partial(made_folder, opened=self._open, mode=_FOLDER_MODE)
         try:
-            at = (
-                made_folder(folder or ".", self._open, _FOLDER_MODE)
-                if is_new
-                else self._open(folder)
-            )
+            at = (opened if is_new else self._open)(folder or ".")
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 raise
@@ -108,9 +107,9 @@ class Restorer:
             place = _Place(at, name)
             if place.holds(entry.wanted):
                 return
-            if entry.wanted is None and place.is_folder and path in self._kept:
+            if entry.wanted is None and place.kind == stat.S_IFDIR and path in self._kept:
                 return
-            if place.is_special:
+            if place.kind not in _KINDS:
                 raise StoreError(ex.SPECIAL)
             if not place.holds(entry.present):
                 raise _ChangedError
@@ -133,12 +132,13 @@ class Restorer:
 
 
 class _Place:
-    """A name in the folder `at`, as it is now."""
+    """A name in the folder `at`, as it is now; `kind` is the type of what is there, 0 for nothing."""
 
     def __init__(self, at: int, name: str) -> None:
         self._at = at
         self._name = name
         self._info = self._look()
+        self.kind = stat.S_IFMT(self._info.st_mode) if self._info else 0
 
     def _look(self) -> os.stat_result | None:
         try:
@@ -146,22 +146,11 @@ class _Place:
         except FileNotFoundError:
             return None
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether a folder is there."""
-        return self._info is not None and stat.S_ISDIR(self._info.st_mode)
-
-    @property
-    def is_special(self) -> bool:
-        """Whether something is there that is in no snapshot: a FIFO, a socket or a device."""
-        kinds = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
-        return self._info is not None and stat.S_IFMT(self._info.st_mode) not in kinds
-
     def holds(self, side: Entry | None) -> bool:
         """Return whether exactly this is there."""
         if side is None or self._info is None:
             return side is None and self._info is None
-        if stat.S_IFMT(side.mode) != stat.S_IFMT(self._info.st_mode):
+        if stat.S_IFMT(side.mode) != self.kind:
             return False
         if stat.S_ISLNK(side.mode):
             return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == side.id
@@ -177,7 +166,7 @@ class _Place:
         if wanted is None:
             self._clear()
         elif stat.S_ISDIR(wanted.mode):
-            if not self.is_folder:
+            if self.kind != stat.S_IFDIR:
                 self._clear()
                 os.mkdir(self._name, dir_fd=self._at)
             with closing(os.open(self._name, FOLDER | os.O_NOFOLLOW, dir_fd=self._at)) as folder:
@@ -193,7 +182,7 @@ class _Place:
     def _clear(self) -> None:
         self._check()
         try:
-            if self.is_folder:
+            if self.kind == stat.S_IFDIR:
                 os.rmdir(self._name, dir_fd=self._at)
             elif self._info is not None:
                 os.unlink(self._name, dir_fd=self._at)
@@ -214,7 +203,7 @@ class _Place:
                     self._keep_owner()  # a change of owner takes setuid away
                     os.fchmod(file.fileno(), stat.S_IMODE(wanted.mode))
                     os.fsync(file.fileno())
-            if self.is_folder:
+            if self.kind == stat.S_IFDIR:
                 self._clear()
                 self._info = None
             self._check()
@@ -225,7 +214,7 @@ class _Place:
 
     def _keep_owner(self) -> None:
         """Set the owner of a draft to that of the file that it replaces, where that is allowed."""
-        if self._info is not None and not self.is_folder:
+        if self._info is not None and self.kind != stat.S_IFDIR:
             owner = self._info.st_uid, self._info.st_gid
             with contextlib.suppress(OSError):
                 os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)

@@ -4,8 +4,6 @@ Killed at any point it leaves a store that the next snapshot can use: a draft of
 before when all objects are durable.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -13,7 +11,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clew_shared.files.durable import closing
+from clew_shared.files import closing
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
 from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.entries import modes_text
@@ -32,8 +30,7 @@ from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.snapshots.index import Index, NoRoomError, shown
-from clew_worker.executor.snapshots.rules import IgnoreRules
+from clew_worker.executor.snapshots.index import IgnoreRules, Index, NoRoomError, shown
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.world import Ignored
@@ -184,7 +181,8 @@ class SnapshotTaker:
             tree=tree,
             files=count,
             left_out=tuple(
-                self._left_out(path, name, index.left_out[path]) for path, name in left_out
+                LeftOut(path=name, why=index.left_out[path], bytes=index.sizes.get(path, 0))
+                for path, name in left_out
             ),
             left_out_total=len(index.left_out),
             ignored=tuple(name for _, name in ignored),
@@ -222,13 +220,6 @@ class SnapshotTaker:
                 return True
             above += f"{part}/"
         return False
-
-    def _left_out(self, path: str, name: str, why: str) -> LeftOut:
-        size = 0
-        if why == "large":
-            with contextlib.suppress(OSError):
-                size = (self._root / path).lstat().st_size
-        return LeftOut(path=name, why=why, bytes=size)
 
     def _count(self, base: str, tree: str) -> ChangeCount:
         """Count changes since `base`: a renamed file is one, a binary one has no lines; all 0 if that takes long."""

@@ -109,7 +109,6 @@ def _squeezed(text: str) -> str:
 
 
 def _closest(wanted: str, lines: list[str]) -> list[str]:
-    """Return the lines that come closest, each with its number."""
     bare = [line.strip()[:_LINE_CHARS] for line in lines]
     near = difflib.get_close_matches(wanted.strip()[:_LINE_CHARS], bare, _NEAR_SHOWN, _NEAR_MIN)
     numbers = [number for number, line in enumerate(bare) if line in near][:_NEAR_SHOWN]

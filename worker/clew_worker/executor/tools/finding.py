@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
+from clew_shared.files import closing
 from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.commands import clean, cut
 from clew_worker.executor.tools.files import TimeUpError, is_binary, time_limit
@@ -31,17 +32,12 @@ _NEARBY_SHOWN, _NEARBY_CHARS = 20, 60
 
 def _entries(workspace: Workspace, folder: str) -> list[tuple[str, os.stat_result]]:
     """Return name and lstat of what is in a folder, in order; vanished ones left out."""
-    fd = workspace.open_folder(folder)
-    try:
-        found = []
+    found = []
+    with closing(workspace.open_folder(folder)) as fd:
         for name in sorted(os.listdir(fd)):  # noqa: PTH208 - by descriptor
-            try:
+            with suppress(OSError):
                 found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
-            except OSError:
-                continue
-        return found
-    finally:
-        os.close(fd)
+    return found
 
 
 def _walk(

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from clew_shared.files.durable import closing
+from clew_shared.files import closing
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import WorldDigest
 from clew_worker.executor.world.git import GitState
