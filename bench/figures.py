@@ -38,11 +38,6 @@ class Series:
         spread = f" ({short(low)} to {short(high)})" if low != high else ""
         return f"{short(self.median)} {self.unit}{spread}"
 
-    @property
-    def bare(self) -> str:
-        """The same without the unit."""
-        return str(self).replace(f" {self.unit}", "", 1)
-
 
 class Recorder(dict[str, Series]):
     """Collects series by name."""

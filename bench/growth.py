@@ -16,7 +16,6 @@ import psutil
 from bench import grown, page, runner
 from bench.figures import Recorder, Result, Series
 from bench.home import Home, bench_agent, disk_folder, wait_for
-from bench.processes import pss_mb
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
@@ -38,12 +37,6 @@ OF_ACTIONS = {
 }
 OF_GOALS = {"recovery": READY, "daemon": "the daemon's memory (PSS)"}
 COMMANDS = {command: f"`clew {command}`" for command in ("status", "history")}
-CURVES = {
-    "at work again": "clew: a killed daemon's start to its worker's hello",
-    "history": "clew history",
-    "load": "a goal's state, from its snapshot and what follows",
-    "fold of all": "a goal's state without a snapshot",
-}
 Homes = dict[str, Home]
 
 
@@ -88,7 +81,7 @@ def lines(path: Path, begin: str = "") -> list[str]:
 
 
 def weigh_and_kill(home: Home, name: str, found: Recorder) -> None:
-    found.add(f"{name}: daemon", "MB", pss_mb([psutil.Process(home.pid)]))
+    found.add(f"{name}: daemon", "MB", psutil.Process(home.pid).memory_full_info().pss / 1e6)
     home.stop(signal.SIGKILL)
 
 

@@ -17,14 +17,14 @@ import functools
 import json
 import random
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.loop_runs.player import PlayedRun, play_recorded
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.judge import masks, memory, reading
+from clew_shared.judge import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,43 +126,6 @@ def changed(row: Row, how: str) -> Row:
 
 CHANGES = ("tools", "arguments", *TONGUES, *(f"{where} {what}" for where in ("a line of", "each line")
            for what in ("ids", "numbers", "words")))  # fmt: skip
-GRID = [(patience, mild) for patience in (2.0, 2.5, 3.0, 3.5, 4.0) for mild in (0.4, 0.5, 0.6)]
-
-
-def left_out(rows: list[Row]) -> Counter[str]:
-    """Return the sums where each kind is judged with the patience and excuse that are best for the other kinds."""
-    by = {constants: per_kind(rows, *constants) for constants in GRID}
-    total = Counter[str]()
-    for kind in {kind_of(row) for row in rows}:
-        others = {
-            at: sum((c for k, c in found.items() if k != kind), Counter())
-            for at, found in by.items()
-        }
-        best = max(GRID, key=lambda at: (others[at]["caught"] - 3 * others[at]["refused"] - others[at]["told"] / 2,
-                                         -abs(at[0] - 3) - abs(at[1] - 0.5)))  # fmt: skip
-        total += by[best][kind]
-    return total
-
-
-def per_kind(rows: list[Row], patience: float, mild: float) -> dict[str, Counter[str]]:
-    """Return the columns of each kind, judged with other constants."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    with_constant(memory, "MILD", mild)
-    for row in rows:
-        found[kind_of(row)] += score([row], LoopSettings(patience=patience))
-    with_constant(memory, "MILD", 0.5)
-    return found
-
-
-def with_constant(module: Any, name: str, value: object) -> object:
-    """Set a constant of the judge, forget what was read with the other one, and return that."""
-    before = getattr(module, name)
-    setattr(module, name, value)
-    for one in (masks, reading, memory):
-        for function in vars(one).values():
-            if hasattr(function, "cache_clear"):
-                function.cache_clear()
-    return before
 
 
 def line(name: str, sets: Iterable[Counter[str]]) -> None:
@@ -193,9 +156,7 @@ def main() -> None:
     options.add_argument(
         "--changes", action="store_true", help="with other names, languages and noise"
     )
-    options.add_argument(
-        "--kinds", action="store_true", help="by kind, and with each kind left out of the tuning"
-    )
+    options.add_argument("--kinds", action="store_true", help="by kind")
     given = options.parse_args()
     loops = LoopSettings()
     written = (Path(__file__).with_name(f"{name}.jsonl") for name in ("stories", "fresh"))
@@ -206,7 +167,6 @@ def main() -> None:
     for how in CHANGES if given.changes else ():
         line(how, (score([changed(row, how) for row in rows], loops) for rows in sets.values()))
     if given.kinds:
-        line("each kind left out of the tuning", (left_out(rows) for rows in sets.values()))
         for kind in sorted({kind_of(row) for rows in sets.values() for row in rows}):
             of_kind = ([r for r in rows if kind_of(r) == kind] for rows in sets.values())
             line(f"kind {kind}", (score(rows, loops) for rows in of_kind))

@@ -8,8 +8,6 @@ from typing import Any
 from bench.figures import Series
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-CLEARLY = 1.1
-"""Medians that differ by less than a tenth count as equal: these machines are noisy."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -22,19 +20,16 @@ def grid(
     series: Mapping[str, Series],
     rows: Mapping[str, str],
     columns: Mapping[str, str],
-    *,
     name: str = "{row}: {column}",
-    corner: str = "",
-    bare: bool = False,
 ) -> str:
     """Return a table of series, by how they are named; rows and columns have labels."""
 
     def cell(row: str, column: str) -> str:
         found = series.get(name.format(row=row, column=column))
-        return (found.bare if bare else str(found)) if found else ""
+        return str(found) if found else ""
 
     lines = [[label, *(cell(row, column) for column in columns)] for row, label in rows.items()]
-    return table([corner, *columns.values()], lines)
+    return table(["", *columns.values()], lines)
 
 
 def write(name: str, *parts: str, page: Path = PAGE) -> None:

@@ -29,14 +29,14 @@ def parser(
     return made
 
 
-def main(measure: Callable[[Options, Recorder], Any], pages: Any = None, **given: Any) -> None:
+def main(measure: Callable[[Options, Recorder], Any], **given: Any) -> None:
     """Measure, print the result, save it and write the page, where that is wanted.
 
-    `measure` returns facts or nothing, `given` are the options. `pages` is a module, the program's main one without it:
-    `text(result)` returns its part of the page.
+    `measure` returns facts or nothing, `given` are the options; the program's `text(result)` returns its part of the
+    page.
     """
     bench: Any = sys.modules["__main__"]
-    pages, module = pages or bench, bench.__spec__.name
+    module = bench.__spec__.name
     name = module.rpartition(".")[2]
     given["print"] = (False, "save nothing, write no page")
     options = parser(module, bench.__doc__, given).parse_args()
@@ -52,4 +52,4 @@ def main(measure: Callable[[Options, Recorder], Any], pages: Any = None, **given
     if options.print:
         return
     figures.save(name, result)
-    page.write(name, *pages.text(figures.load(name)))
+    page.write(name, *bench.text(figures.load(name)))

@@ -23,11 +23,6 @@ _DROPPED = Said("user", "")
 """In the place of an entry that no prompt has room for, so that the others keep their positions."""
 
 
-def next_idea(hindsight: Sequence[Mapping[str, str]]) -> str:
-    """Return what the model wants to do next, as it said with its call."""
-    return next((part["next"] for part in hindsight if part.get("next")), "")
-
-
 class TranscriptFold(EventFold[None]):
     """Folds a subtask's events `after` one; `output` returns that of an event, `max_tokens` is the prompt's budget.
 
