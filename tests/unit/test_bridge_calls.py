@@ -27,7 +27,7 @@ class PlayedDaemon(AgentClient):
 
     async def greet(self, _name):
         subtask = Subtask(description="Write b.txt", status="in_progress")
-        task = Task(description="Files", subtasks=[subtask])
+        task = Task(description="Files", subtasks=[subtask, Subtask(description="Write c.txt")])
         goal = Goal(description="Files", tasks=[task])
         state = HelloState(goal=goal, replan_required=self.answers.get("replan"))
         return HelloAnswer(state=state)
@@ -104,3 +104,11 @@ async def test_a_question_ends_the_work_until_it_is_answered():
     await calls.call("clew_ask", {"question": "Which colour?"})
     assert daemon.asked == [("ask", {"question": "Which colour?"})]
     assert goal.over.is_set()
+
+
+async def test_a_replan_replaces_all_that_is_pending():
+    daemon = PlayedDaemon(replan="task")
+    calls, _ = calls_of(daemon)
+    await calls.call("clew_plan", {"tasks": [{"description": "All", "subtasks": ["Another way"]}]})
+    [(_, sent)] = [one for one in daemon.asked if one[0] == "plan"]
+    assert sent["covers"] == [1]

@@ -189,6 +189,7 @@ class ToolCalls:
 
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self.refresh()
+        args = {"covers": "all", **args}  # it is not asked what its plan replaces
         if fault := await record_plan(self._daemon, args, self.state):
             return ToolAnswer(fault.replace(" plan ", " clew_plan "), refused=True)
         self.effects += 1
