@@ -43,6 +43,10 @@ DESCRIPTORS = 65_536
 SWITCH_S = 0.0005
 """How long a thread that packs or publishes runs while the event loop waits: a tenth of Python's default."""
 
+NO_PROC = (
+    "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
+    "or give the container its own"
+)
 LLM_MODULES = ("clew_worker.agent.llm",)
 BRIDGE_MODULES = ("clew_worker.bridge.life", "clew_worker.bridge.starter")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
@@ -82,11 +86,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     _limit()
     if not Path("/proc/self/stat").exists():
-        raise BootstrapError(
-            "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
-            "or give the container its own",
-            ExitCode.CONFIGURATION,
-        )
+        raise BootstrapError(NO_PROC, ExitCode.CONFIGURATION)
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     setproctitle("clew: daemon")
     with _locked_and_logging(places, loaded.settings, keys) as lock:
@@ -96,26 +96,18 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
             become_subreaper()
             cgroups = Cgroups.claim(places.state)
         except OSError as error:
-            raise BootstrapError(
-                f"clew cannot supervise processes: {plain(error)}", ExitCode.FAILED
-            ) from None
-        env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
+            what = f"clew cannot supervise processes: {plain(error)}"
+            raise BootstrapError(what, ExitCode.FAILED) from None
+        own = without_notify(scrubbed(keys.env, loaded.settings))
+        env = {name: own[name] for name in NURSERY_ENV if name in own}
+        modules = preload(loaded.settings)
         launched = None
         with contextlib.suppress(OSError):  # the next attempt reports the error
             launched = Zygote(env, modules)
         identity = git.read_identity(keys.env)  # while the zygote warms up
         try:
-            yield Bootstrap(
-                places,
-                loaded.settings,
-                keys,
-                cgroups,
-                env,
-                modules,
-                launched,
-                lock,
-                identity,
-            )
+            made = (places, loaded.settings, keys, cgroups, env, modules, launched, lock, identity)
+            yield Bootstrap(*made)
         finally:
             if launched:
                 launched.give_up()
@@ -184,11 +176,6 @@ def _limit() -> None:
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
-    env = without_notify(scrubbed(keys.env, settings))
-    return {name: env[name] for name in NURSERY_ENV if name in env}
 
 
 def preload(settings: Settings) -> tuple[str, ...]:

@@ -304,12 +304,12 @@ class SimDaemon:
         broken, file = self.world.rng.random() < 0.2, self.world.folder / "config.toml"
         file.write_text("[loops]\nrepeat_limit = 0" if broken else self.world.config())
         try:
-            taken = reload(file, {}, self.daemon.settings)
+            taken, _, _ = reload(file, {}, self.daemon.settings)
         except SettingsError:
             return
-        self.world.note(taken.settings)
-        self.world.settings = self.daemon.settings = taken.settings
-        self.daemon.goals.adopt(taken.settings, self.daemon.settings_of)
+        self.world.note(taken)
+        self.world.settings = self.daemon.settings = taken
+        self.daemon.goals.adopt(taken, self.daemon.settings_of)
         self.supervisor.reloaded()
         self.world.trace("daemon", "reloaded")
 

@@ -89,19 +89,19 @@ class LedgerWatch:
     async def note(self) -> None:
         """Write the note; a failure is logged once, and the next look tries again."""
         fault = ""
+
+        def write() -> int:
+            if last := self.ledger.tip():
+                write_note(self.ledger.path, last)
+            return last[0] if last else 0
+
         try:
-            self._noted = await asyncio.to_thread(self._write_note)
+            self._noted = await asyncio.to_thread(write)
         except (LedgerError, OSError) as error:
             fault = str(error)
         if fault and fault != self._last_fault:
             log.warning("ledger.unnoted", path=str(self._path), reason=fault)
         self._last_fault = fault
-
-    def _write_note(self) -> int:
-        last = self.ledger.tip()
-        if last:
-            write_note(self.ledger.path, last)
-        return last[0] if last else 0
 
 
 class Housekeeping:

@@ -83,9 +83,8 @@ def run(bootstrap: Bootstrap) -> int:
             log.critical("daemon.stopped", reason=plain(error), code=ExitCode.FAILED)
             return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", ExitCode.FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
-        return failed(
-            f"stopped by a bug: {type(error).__name__}; see the log for details", ExitCode.FAILED
-        )
+        what = f"stopped by a bug: {type(error).__name__}; see the log for details"
+        return failed(what, ExitCode.FAILED)
 
 
 class App:
@@ -93,12 +92,10 @@ class App:
 
     def __init__(self, bootstrap: Bootstrap) -> None:
         self._bootstrap = bootstrap
-        self._places = bootstrap.places
-        self._settings = bootstrap.settings
+        self._places, self._settings = bootstrap.places, bootstrap.settings
         self._notifier = Notifier.from_env(bootstrap.keys.env)
         self._status = Status(self._notifier)
-        self._stop = asyncio.Event()
-        self._hangup = asyncio.Event()
+        self._stop, self._hangup = asyncio.Event(), asyncio.Event()
         self._interrupts = 0
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
 
@@ -127,7 +124,11 @@ class App:
 
     async def _serve(self, ledger: Ledger, watch: LedgerWatch) -> None:
         """Put the parts together, start them, and stop them when the daemon is told to stop."""
-        _start_threads(ledger)
+        try:  # all threads now, before anything depends on one
+            ledger.begin()
+        except RuntimeError:
+            raise ThreadsError from None
+        asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))
         goals = GoalStore(ledger, self._settings)
         before, now = home.last(ledger), home.here(self._places.state)
         await block_in_other_home(goals, before, now)
@@ -219,12 +220,9 @@ class App:
         log.info("daemon.stopping")
         await self._inbox.stop()
         self._inbox_owner.release()
-        await self._supervisor.stop()
-        await self._reviewer.stop()
-        await self._housekeeping.stop()
-        await self._daemon.publisher.stop()
-        await self._control.stop()
-        await self._daemon.nursery.stop()
+        daemon, own = self._daemon, (self._supervisor, self._reviewer, self._housekeeping)
+        for part in (*own, daemon.publisher, self._control, daemon.nursery):
+            await part.stop()
         self._daemon.children.sweep()
 
     def _handle_signals(self) -> None:
@@ -245,12 +243,3 @@ class App:
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
-
-
-def _start_threads(ledger: Ledger) -> None:
-    """Start all threads now, before anything depends on one; raises ThreadsError."""
-    try:
-        ledger.begin()
-    except RuntimeError:
-        raise ThreadsError from None
-    asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -33,30 +33,18 @@ ERROR_CHARS = 4_000
 _KEY_ENV = re.compile(r"agents\..+\.api_key_env")
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """The settings that apply from now on, every key that changed, and what is not used any more."""
-
-    settings: Settings
-    changes: list[SettingChange]
-    outdated: tuple[str, ...] = ()
-
-
 def reload(
     path: Path, env: Mapping[str, str], now: Settings, visible: Mapping[str, str] = os.environ
-) -> Reloaded:
-    """Read the config again; raises SettingsError, or ConfigFileError where the file cannot be read.
+) -> tuple[Settings, list[SettingChange], tuple[str, ...]]:
+    """Return the settings from now on, every key that changed, and what is said of keys that are not used any more.
 
-    `env` is the environment that the daemon was started with, `visible` what is left of it. Tables that need a
-    restart stay as they are, and their changes are named. A table without a change stays the same object.
+    Raises SettingsError, or ConfigFileError where the file cannot be read. `env` is the environment that the daemon was
+    started with, `visible` what is left of it. Tables that need a restart stay as they are, and their changes are
+    named. A table without a change stays the same object.
     """
     loaded = load(configfile.read(path), env, str(path))
-    fresh = loaded.settings
-    taken = {
-        table: getattr(fresh, table)
-        for table in (*LIVE_TABLES, *LATER_TABLES)
-        if getattr(fresh, table) != getattr(now, table)
-    }
+    fresh, tables = loaded.settings, (*LIVE_TABLES, *LATER_TABLES)
+    taken = {t: getattr(fresh, t) for t in tables if getattr(fresh, t) != getattr(now, t)}
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
 
@@ -69,7 +57,7 @@ def reload(
         replace(one, applies="after a restart") if needs_restart(one) else one
         for one in changes(now, fresh)
     ]
-    return Reloaded(now.model_copy(update=taken), found, loaded.outdated)
+    return now.model_copy(update=taken), found, loaded.outdated
 
 
 class ConfigWatch:
@@ -118,19 +106,21 @@ class Reloader:
         with daemon.children.starting_own():  # git is no leftover of a cell
             identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
         try:
-            reloaded = reload(daemon.places.config, daemon.keys.env, daemon.settings)
-            configure_log(daemon.places, reloaded.settings, daemon.keys)
+            settings, changed, outdated = reload(
+                daemon.places.config, daemon.keys.env, daemon.settings
+            )
+            configure_log(daemon.places, settings, daemon.keys)
         except (SettingsError, ConfigFileError, OSError) as error:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            changed = [*reloaded.changes, *git.identity_changes(daemon.git, identity)]
-            daemon.settings, daemon.git = reloaded.settings, identity
-            daemon.goals.adopt(reloaded.settings, daemon.settings_of)
-            daemon.nursery.preload(preload(reloaded.settings))
+            changed += git.identity_changes(daemon.git, identity)
+            daemon.settings, daemon.git = settings, identity
+            daemon.goals.adopt(settings, daemon.settings_of)
+            daemon.nursery.preload(preload(settings))
             self._supervisor.reloaded()
-            await asyncio.to_thread(record_places, daemon.places, reloaded.settings, daemon.keys)
-            warn_of(reloaded.outdated)
+            await asyncio.to_thread(record_places, daemon.places, settings, daemon.keys)
+            warn_of(outdated)
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in changed},

@@ -14,6 +14,7 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.supervisor import Supervisor
 
 EVERY_S = 1.0
+SANDBOX = {"landlock_abi", "isolation", "messages"}
 
 
 class Status:
@@ -50,7 +51,6 @@ class Status:
         self._notifier.ready(self.text())
 
     def reloading(self) -> None:
-        """Report that a reload has begun; `reloaded` must follow."""
         # One datagram: the manager sees by the time which READY=1 belongs to this reload.
         now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._notifier.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
@@ -60,7 +60,6 @@ class Status:
         self._notifier.ready(self.text())
 
     def stopping(self) -> None:
-        """Report that the daemon stops."""
         self.is_ready = False
         self._notifier.tell("STOPPING=1")
 
@@ -85,17 +84,18 @@ class Status:
         if self._trouble or self._starting:
             return self._trouble or self._starting
         states = list(self._daemon.goals.states().values())
-        running = sum(s.goal.status == "in_progress" for s in states)
-        blocked = sum(s.goal.status == "blocked" for s in states)
-        waiting = sum(s.waits_for_time for s in states)
+        running = sum(one.goal.status == "in_progress" for one in states)
+        blocked = sum(one.goal.status == "blocked" for one in states)
         text = f"{running} goal{'s' if running != 1 else ''} running, {blocked} blocked"
-        text += f", {waiting} waiting" if waiting else ""
+        if waiting := sum(one.waits_for_time for one in states):
+            text += f", {waiting} waiting"
         last = self._supervisor.last_restart
         return f"{text}; last restart: {last}" if last else text
 
     async def view(self) -> dict[str, object]:
         """Return the `daemon` object in the answers to `ping` and `status`."""
-        report = self._daemon.nursery.report
+        report, none = self._daemon.nursery.report, {"landlock_abi": None, "isolation": None}
+        found = report.model_dump(mode="json", include=SANDBOX) if report else none
         return {
             "pid": os.getpid(),
             "version": VERSION,
@@ -104,11 +104,6 @@ class Status:
             "status": self.text(),
             "config_error": await self._config_error.now(),
             "managed": self._notifier.is_managed,
-            "sandbox": {
-                "mode": self._daemon.settings.sandbox.mode,
-                "landlock_abi": report.landlock_abi if report else None,
-                "isolation": report.isolation if report else None,
-                "messages": list(report.messages) if report else [],
-            },
+            "sandbox": {"mode": self._daemon.settings.sandbox.mode, "messages": [], **found},
             "cgroup": self._daemon.cgroups.view(),
         }

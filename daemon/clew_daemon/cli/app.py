@@ -12,6 +12,7 @@ import click
 
 import clew_daemon
 from clew_daemon import VERSION
+from clew_daemon.cli.parameters import flag, option
 from clew_daemon.reading.instance import Instance
 
 SUMMARY_CHARS = 1_000
@@ -120,8 +121,10 @@ SECTIONS = {
 COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() for one in listed]
 
 
-def version_line() -> str:
-    """Return the line of `clew --version`, with the commit that this clew was built from, or is a checkout of."""
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version, with the commit that this clew was built from, or is a checkout of."""
+    if not wanted or context.resilient_parsing:
+        return
     package = Path(clew_daemon.__file__).parent
     clone, built, commit = package.parents[1], package / "commit", ""
     if built.exists():
@@ -130,13 +133,11 @@ def version_line() -> str:
         command = ["git", "-C", str(clone), "rev-parse", "--short=7", "HEAD"]
         with suppress(OSError, subprocess.SubprocessError):
             commit = subprocess.check_output(command, text=True, timeout=GIT_S, stderr=DEVNULL)
-    return f"clew {VERSION}{f' ({commit.strip()})' if commit else ''}"
+    print(f"clew {VERSION}{f' ({commit.strip()})' if commit else ''}")
+    context.exit()
 
 
-def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        print(version_line())
-        context.exit()
+HOME_HELP = "Put everything under this folder (also: CLEW_HOME)."
 
 
 @click.group(
@@ -148,20 +149,8 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon is running.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "--home",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Put everything under this folder (also: CLEW_HOME).",
-)
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version.",
-)
+@option("--home", "DIR", HOME_HELP, type=click.Path(path_type=Path))
+@flag("--version", "Show the version.", is_eager=True, expose_value=False, callback=_version)
 @click.pass_context
 def clew(context: click.Context, home: Path | None) -> None:
     """Make the instance of clew that the command works on."""

@@ -98,10 +98,10 @@ def _goals(metavar: str, more: str = "", *, known: bool = True) -> Parameter:
     )
 
 
-def flag(*given: str) -> Parameter:
+def flag(*given: str, **attrs: Any) -> Parameter:
     """Return an option without a value, of its names and its help."""
     *names, text = given
-    return click.option(*names, is_flag=True, help=text)
+    return click.option(*names, is_flag=True, help=text, **attrs)
 
 
 def option(*given: str, **attrs: Any) -> Parameter:
@@ -117,7 +117,7 @@ optional_goal = _goals("[GOAL]", "; omit for all goals")
 goals_as_given = _goals("[GOAL]...", known=False)
 some_goals = _goals("[GOAL]...", "; omit for all goals")
 all_goals = flag("--all", "every", "All goals to which it applies.")
-as_json = click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print as JSON.")
+as_json = flag("--json", "as_json", "Print as JSON.", is_eager=True)
 LIMIT, LIMIT_JSON = 100, 1_000
 
 

@@ -20,7 +20,6 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import Cursor, LedgerError, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
-from clew_shared.text.words import action_text
 from clew_shared.views.publish import status_view
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
@@ -81,22 +80,10 @@ class Watched:
         return written or self._instance.holder is None
 
     def views(self) -> list[GoalView]:
-        """Return where the goals stand; what is not on record (an LLM call, a check) is the daemon's last answer."""
+        """Return where the goals stand: the daemon's last answer, which has what is not on record, or the ledger's."""
         shown = self.named or [state for state in self.states.values() if not state.ended]
-        return [self._view(state) for state in shown]
-
-    def _view(self, state: State) -> GoalView:
-        view = status_view(state, time.time()) | {"stopped": bool(self.note), "now": None}
-        told = self._told.get(state.goal_id)
-        if told and not self.note and told["updated_at"] == view["updated_at"]:
-            return {**told, "age_s": view["age_s"]}
-        if self.note or not state.working:
-            return view
-        now = {"doing": "thinking", "since": view["updated_at"], "what": ""}
-        for seq, flight in state.in_flight.items():
-            what = f"#{seq} {action_text(flight.action.name, flight.action.args)}"
-            now = {"doing": "tool", "since": flight.action.timestamp, "what": what}
-        return {**view, "now": now}
+        views = [self._told.get(one.goal_id) or status_view(one, time.time()) for one in shown]
+        return [{**view, "stopped": bool(self.note)} for view in views]
 
     def read(self) -> list[Entry]:
         """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""

@@ -134,13 +134,13 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
-            self._confirm(CHANGES[verb](goal))
+            self.run_worker(self._confirm(CHANGES[verb](goal)))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
             hint = "Your message to the agent; Enter sends it, Esc does not"
             dialog = AskDialog(f"$ clew feedback {goal}", hint)
-            self._ask(dialog, partial(FeedbackRequest, goal))
+            self.run_worker(self._ask(dialog, partial(FeedbackRequest, goal)))
 
     def action_unblock(self) -> None:
         goal: GoalView | None = getattr(self.screen, "goal", None)
@@ -148,20 +148,16 @@ class TopApp(App[None]):
             self.notify("this goal has no refused action", markup=False)
             return
         dialog = AskDialog(f"$ clew unblock {goal['id']}", choices=goal["blocked_actions"])
-        self._ask(dialog, partial(UnblockRequest, goal["id"]))
+        self.run_worker(self._ask(dialog, partial(UnblockRequest, goal["id"])))
 
-    def _ask(self, dialog: AskDialog, meant: Callable[[str], ControlRequest]) -> None:
-        self.push_screen(dialog, lambda said: self._confirm(meant(said)) if said else None)
+    async def _ask(self, dialog: AskDialog, meant: Callable[[str], ControlRequest]) -> None:
+        if said := await self.push_screen_wait(dialog):
+            await self._confirm(meant(said))
 
-    def _confirm(self, what: ControlRequest) -> None:
-        def perform(confirmed: bool | None) -> None:
-            if confirmed:
-                self.run_worker(self._send(what))
-
-        self.push_screen(ConfirmDialog(f"$ {clean(command_of(what))}"), perform)
-
-    async def _send(self, what: ControlRequest) -> None:
+    async def _confirm(self, what: ControlRequest) -> None:
         command = clean(command_of(what))
+        if not await self.push_screen_wait(ConfirmDialog(f"$ {command}")):
+            return
         try:
             answer = await asyncio.to_thread(send, self._instance.socket, what)
         except CliError as error:

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList, Static
 
 from clew_daemon.reading.sanitize import clean
@@ -29,20 +30,14 @@ Before a change its command is shown, and you confirm it.
 
 
 class Dialog(ModalScreen[Answer]):
-    """A box in front of the screen, with a command in its first line; it returns an answer."""
+    """A box in front of the screen, with a text, a command mostly, above some widgets; it returns an answer."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, text: str, *below: Widget) -> None:
         super().__init__()
-        self.command = command
+        self._text, self._below = text, below
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(self.command))
-            yield from self.rest()
-
-    def rest(self) -> ComposeResult:
-        """Yield what is below the command."""
-        yield from ()
+        yield Vertical(Static(Text(self._text)), *self._below, classes="dialog")
 
 
 class KeysDialog(Dialog[None]):
@@ -66,18 +61,17 @@ class ConfirmDialog(Dialog[bool]):
         ("n,escape", "dismiss(False)", "No"),
     ]
 
-    def rest(self) -> ComposeResult:
-        yield Static("Run this? (y/n)")
-        with Horizontal():
-            yield Button("Yes", id="yes", variant="primary")
-            yield Button("No", id="no")
+    def __init__(self, command: str) -> None:
+        self._yes, no = Button("Yes", variant="primary"), Button("No")
+        super().__init__(command, Static("Run this? (y/n)"), Horizontal(self._yes, no))
+        can_be_taken_back = command.startswith(("$ clew pause ", "$ clew continue "))
+        self._preferred = self._yes if can_be_taken_back else no
 
     def on_mount(self) -> None:
-        can_be_taken_back = self.command.startswith(("$ clew pause ", "$ clew continue "))
-        self.query_one("#yes" if can_be_taken_back else "#no").focus()
+        self._preferred.focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
+        self.dismiss(event.button is self._yes)
 
 
 class AskDialog(Dialog[str]):
@@ -86,14 +80,9 @@ class AskDialog(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss('')", "Cancel")]
 
     def __init__(self, command: str, hint: str = "", choices: Sequence[str] = ()) -> None:
-        super().__init__(f"{command} …")
-        self._hint, self._choices = hint, choices
-
-    def rest(self) -> ComposeResult:
-        if self._choices:
-            yield OptionList(*(Text(clean(one)) for one in self._choices))
-        else:
-            yield Input(placeholder=self._hint)
+        options = OptionList(*(Text(clean(one)) for one in choices))
+        super().__init__(f"{command} …", options if choices else Input(placeholder=hint))
+        self._choices = choices
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())

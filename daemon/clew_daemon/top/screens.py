@@ -196,14 +196,8 @@ class GoalViewScreen(LiveScreen):
         """Return the widgets below the tabs."""
         return super().body()
 
-    def read_goal(self) -> GoalView:
-        """Read the goal, and return its view."""
-        detail: GoalView = one_goal(self.instance, self.goal_id)["goal"]
-        self.goal = detail
-        return detail
-
     def read(self) -> Callable[[], None]:
-        detail = self.read_goal()
+        self.goal = detail = one_goal(self.instance, self.goal_id)["goal"]
         basis = self.basis(detail)
         if basis is None or basis != self._basis:
             self._lines, self._basis = self.lines(detail), basis

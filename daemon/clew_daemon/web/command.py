@@ -1,7 +1,6 @@
 """`clew web`: the pages in the browser. Its packages are imported here alone, and only when it is called."""
 
 import sys
-from collections.abc import Mapping
 
 import click
 from pydantic import ValidationError
@@ -35,13 +34,10 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise click.UsageError(f"--listen {why}") from None
-    sys.exit(serve(instance, settings, None if _is_service(instance.env) else _announce))
-
-
-def _is_service(env: Mapping[str, str]) -> bool:
-    """Return whether what is printed ends in the journal: a desktop's terminals inherit INVOCATION_ID, too."""
-    started = env.get("NOTIFY_SOCKET") or env.get("INVOCATION_ID")
-    return bool(started) and not sys.stdout.isatty()
+    # what a service prints ends in the journal; a desktop's terminals inherit INVOCATION_ID, too
+    started = instance.env.get("NOTIFY_SOCKET") or instance.env.get("INVOCATION_ID")
+    is_service = bool(started) and not sys.stdout.isatty()
+    sys.exit(serve(instance, settings, None if is_service else _announce))
 
 
 def _announce(link: str) -> None:

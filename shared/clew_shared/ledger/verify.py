@@ -6,7 +6,7 @@ It checks the record, not its meaning: `clew_daemon.cli.commands.verify` folds t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,19 +169,18 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
 # -- copies ----------------------------------------------------------------------------------------
 
 
-def copy(source: Path, target: Path, before_step: Callable[[], None]) -> None:
+def copy(source: Path, target: Path) -> None:
     """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
 
     One read transaction spans the copy, so that it shows one moment: a writer continues, but can reuse its log only
-    afterwards. `before_step` is called before each step, and stops the copy by raising. Raises LedgerError for either
-    file; the caller removes what is then left of `target`.
+    afterwards. Raises LedgerError for either file; the caller removes what is then left of `target`.
     """
     with explained(source), closing(open_reading(source)) as con:
         con.execute("BEGIN")
         check_kind(con, source)
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            _copy_pages(con, target, before_step)
+            _copy_pages(con, target)
             sync(target)
         except (apsw.FullError, apsw.CantOpenError, apsw.IOError, OSError) as error:
             if getattr(error, "extendedresult", 0) in _READING:
@@ -190,12 +189,11 @@ def copy(source: Path, target: Path, before_step: Callable[[], None]) -> None:
             raise LedgerError(target, what, hint) from error
 
 
-def _copy_pages(con: apsw.Connection, target: Path, before_step: Callable[[], None]) -> None:
+def _copy_pages(con: apsw.Connection, target: Path) -> None:
     with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
         into.pragma("synchronous", "off")  # it is synced as a whole, at the end
         with into.backup("main", con, "main") as backup:
             while not backup.done:
-                before_step()
                 backup.step(STEP_PAGES)
         into.pragma("journal_mode", "delete")
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from string import Template
@@ -65,6 +65,7 @@ def demo(_: Instance, chaos: bool, keep: bool) -> None:
 def _played(home: Path, *, chaos: bool) -> bool:
     """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
     from clew_daemon.cli.commands.verify import check_ledger
+    from clew_daemon.reading import submission
 
     instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
     killer = WorkerKiller()
@@ -76,13 +77,21 @@ def _played(home: Path, *, chaos: bool) -> bool:
         if chaos:
             killer.kill(details)
 
-    furnish(home, sys.executable)
-    with own_daemon(instance) as pid:
+    files, inbox = furnish(home, sys.executable), instance.places.inbox
+    with own_daemon(instance, home) as pid:
         print(f"daemon: pid {pid}, in a temporary home: {home}", flush=True)
-        goals = _submitted(instance)
+        given = [submission.Submission(p) for p in submission.drop_all(inbox, files.items())]
+        submission.await_decisions(instance, given, 0, ACCEPT_S)
+        for one in given:
+            if one.goal is None:
+                raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")
+        goals = [one.goal for one in given if one.goal]
         passed = watch(instance, goals, each, stays=False, poll_s=WATCH_S)
-        for goal in goals:
-            _show_report(instance, goal)
+        for report in [instance.places.outbox / f"{goal}.md" for goal in goals]:
+            if not _reached(report.exists, REPORT_S):
+                raise CliError(f"there is no report {report}")
+            text = clean(report.read_text(encoding="utf-8"), lines=True)
+            print(f"\n---- outbox/{report.name}\n{text}")
     found = check_ledger(instance.ledger)
     print(f"ledger: {f'ok, {found.events} events' if found.ok else f'error: {found.fault}'}")
     if chaos:
@@ -118,47 +127,41 @@ class WorkerKiller:
                     print(f"{detail['id']}: sent SIGKILL to its worker, process {pid}", flush=True)
 
 
-def _submitted(instance: Instance) -> list[str]:
-    from clew_daemon.reading.submission import Submission, await_decisions, drop_all
-
-    files = goal_files(instance.places.inbox.parent, sys.executable)
-    submissions = [Submission(path) for path in drop_all(instance.places.inbox, files.items())]
-    await_decisions(instance, submissions, 0, ACCEPT_S)
-    for one in submissions:
-        if one.goal is None:
-            raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")
-    return [one.goal for one in submissions if one.goal]
-
-
-def _show_report(instance: Instance, goal: str) -> None:
-    report = instance.places.outbox / f"{goal}.md"
-    deadline = time.monotonic() + REPORT_S
-    while not report.exists():
-        if time.monotonic() > deadline:
-            raise CliError(f"there is no report {report}")
+def _reached(condition: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
+    return found
 
 
 @contextmanager
-def own_daemon(instance: Instance) -> Iterator[int]:
-    """Run a daemon on the home of `instance`, and yield its pid once it is ready."""
-    home = instance.places.config.parent
-    log = home / "daemon.out"
+def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
+    """Run a daemon on `home`, that of `instance`, and yield its pid once it is ready."""
     # without this shell's config, and without the service manager
     env = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
     env.pop("NOTIFY_SOCKET", None)
+    command = [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"]
+    log = home / "daemon.out"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             env=env,
             start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
         )
+
+    def is_ready() -> bool:
+        return bool((ask(instance.socket, PingRequest()) or {}).get("ready"))
+
     try:
-        _wait_ready(instance, process, log)
+        if (
+            not _reached(lambda: process.poll() is not None or is_ready(), START_S)
+            or process.poll()
+        ):
+            output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
         yield process.pid
     finally:
         process.terminate()
@@ -169,43 +172,27 @@ def own_daemon(instance: Instance) -> Iterator[int]:
             process.wait()
 
 
-def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        answer = ask(instance.socket, PingRequest())
-        if answer is not None and answer["ready"]:
-            return
-        time.sleep(POLL_S)
-    output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
+def furnish(home: Path, python: str) -> dict[str, bytes]:
+    """Write the config of the demo, and the files that the looping goal begins with, into its home.
 
-
-def furnish(home: Path, python: str) -> None:
-    """Write the config of the demo, and the files that the looping goal begins with, into its home."""
-    command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
-    config = _filled("config.toml.in", command=_quoted(command))
-    (home / "config.toml").write_text(config, encoding="utf-8")
-    (home / "shop").mkdir()
-    for file in (FILES / "shop").iterdir():
-        text = _filled(f"shop/{file.name}", python=shlex.quote(python))
-        (home / "shop" / file.stem).write_text(text, encoding="utf-8")
-
-
-def goal_files(home: Path, python: str) -> dict[str, bytes]:
-    """Return the goal files by name."""
-    command = shlex.quote(python)
-    check = _quoted(f"{command} -m unittest -q test_mathx")
-    workspace = _quoted(str(home / "shop"))
-    return {
-        "mathx.md": _filled("mathx.md", python=command, check=check, pause_s=PAUSE_S).encode(),
-        "change.md": _filled("change.md", workspace=workspace).encode(),
+    Return the goal files by name.
+    """
+    agent, quoted = str(Path(stubborn_agent.__file__).resolve()), shlex.quote(python)
+    given = {
+        "command": [python, "-I", agent],
+        "check": f"{quoted} -m unittest -q test_mathx",
+        "workspace": str(home / "shop"),
+        "pause_s": PAUSE_S,
     }
-
-
-def _filled(name: str, **values: object) -> str:
-    return Template((FILES / name).read_text(encoding="utf-8")).substitute(values)
-
-
-def _quoted(value: object) -> str:
-    """Return a value as TOML and YAML write it."""
-    return json.dumps(value, ensure_ascii=False)
+    # as TOML and YAML write them
+    values = {name: json.dumps(value, ensure_ascii=False) for name, value in given.items()}
+    goals = {}
+    for file in sorted(filter(Path.is_file, FILES.rglob("*")), reverse=True):
+        text = Template(file.read_text(encoding="utf-8")).substitute(values, python=quoted)
+        if file.suffix == ".md":
+            goals[file.name] = text.encode()
+        else:
+            made = home / file.relative_to(FILES).with_suffix("")
+            made.parent.mkdir(exist_ok=True)
+            made.write_text(text, encoding="utf-8")
+    return goals

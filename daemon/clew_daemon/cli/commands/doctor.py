@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import httpx2
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import facts
 from clew_daemon.cli.commands.facts import (
-    OF_AGENT,
     Finding,
     Level,
     probe_sandbox,
@@ -52,7 +52,10 @@ def doctor(instance: Instance, as_json: bool) -> None:
     for finding in examine(instance):
         findings.append(finding)
         if not as_json:
-            print_lines(_finding_lines(finding))
+            text = f"{finding.name}: {clean(finding.found)}"
+            head: Line = [(f"{finding.level:<5}", STYLES[finding.level]), (text, "")]
+            fix = [f"      {clean(line)}" for line in finding.fix.splitlines()]
+            print_lines([head, *([(line, "dim")] for line in fix)])
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
     checks = [
@@ -91,19 +94,13 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
     return clean("; ".join([what if ready else "not ready", *wrong]))
 
 
-def _finding_lines(finding: Finding) -> list[Line]:
-    text = f"{finding.name}: {clean(finding.found)}"
-    head: Line = [(f"{finding.level:<5}", STYLES[finding.level]), (text, "")]
-    return [head, *([(f"      {clean(line)}", "dim")] for line in finding.fix.splitlines())]
-
-
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
     settings = settings_of(instance)
     env = ask(instance.socket, ExecutorEnvRequest()) or dict(instance.env)  # that of executors
     env |= {"HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
-        title, found = f"{OF_AGENT}{name}", list[Finding]()
+        title, found = f"agent {name}", list[Finding]()
         if isinstance(agent, LlmAgentSettings):
             found = [_endpoint(title, agent, instance)]
         elif isinstance(agent, CommandAgentSettings):
@@ -112,7 +109,7 @@ def agents(instance: Instance) -> Iterator[Finding]:
             found = list(_coder(title, agent, instance, settings, env))
         for one in found:
             is_spared = one.level == "fail" and name != settings.agents.default_name
-            yield replace(one, level="warn") if is_spared else one
+            yield replace(one, level="warn" if is_spared else one.level, agent=name)
 
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
@@ -140,23 +137,19 @@ def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding
     try:
         # without proxies and redirects: either would be told the key
         with httpx2.stream("GET", url, headers=own, timeout=LLM_S, trust_env=False) as answer:
-            models = _models(next(answer.iter_bytes(1 << 20), b""))
+            raw = next(answer.iter_bytes(1 << 20), b"")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return Finding(name, "fail", redact(f"{url}: {error}"), "start its server, or set base_url")
     if not answer.is_success:
         fix = "check the key" if answer.status_code in (401, 403) else "check base_url"
         return Finding(name, "fail", redact(f"{url} answers with status {answer.status_code}"), fix)
+    models: list[str] = []
+    with suppress(ValueError, KeyError, TypeError):  # it need not answer in this form
+        models = [str(model["id"]) for model in json.loads(raw)["data"]]
     if models and agent.model and agent.model not in models:
         found = redact(f"{url} has no model {agent.model!r}")
         return Finding(name, "warn", found, f"available: {redact(', '.join(models[:8]))}")
     return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
-
-
-def _models(raw: bytes) -> list[str]:
-    try:
-        return [str(model["id"]) for model in json.loads(raw)["data"]]
-    except (ValueError, KeyError, TypeError):
-        return []
 
 
 def _coder(

@@ -22,7 +22,7 @@ from clew_shared.proof import label
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import local
 from clew_shared.record.snapshot_events import CheckRun, ProofMade
-from clew_shared.record.state import State
+from clew_shared.record.state import ProofState, State
 from clew_shared.text import words
 from clew_shared.text.shorten import both_ends, one_line
 
@@ -56,26 +56,36 @@ def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Show
     first = found[0]["seq"] if found else 0
     command = f"clew loops {goal + ' ' if goal else ''}--before {first}"
     lines = [line for entry in found for line in loop_lines(entry, steps)]
-    ends: list[Line] = [[(LEGEND if found else "no loops", "dim")]]
-    text = [*parameters.earlier_lines(more, "loops", command), *lines, *ends]
+    end: Line = [(LEGEND if found else "no loops", "dim")]
+    text = [*parameters.earlier_lines(more, "loops", command), *lines, end]
     return {"loops": found, "more": more}, text
 
 
-def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line]:
+def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
     """Yield a loop as a person reads it: when and where, what was repeated, what was said, and what came of it."""
     yield _head(entry)
-    yield from _repeated(entry, steps)
+    known = [steps[seq] for seq in entry["steps"] if seq in steps]
+    same: dict[str, list[str]] = {}  # equal ones are in one line
+    for one in known:
+        text = f"{short(one.text, ACTION_CHARS)}{_answered(one)}"
+        same.setdefault(text, []).append(f"#{one.seq}")
+    if known or entry["stays"]:
+        yield f"{INDENT}{_label(entry, known)}"
+    yield from (f"{INDENT}  {', '.join(seqs)} {text}" for text, seqs in same.items())
+    if entry["action"]:
+        yield f"{INDENT}It asked for this again: {clean(entry['action'])}"
     if gain := entry["last_gain"]:
         did = steps.get(gain["seq"])
-        what = f" {short(did.text, ACTION_CHARS)} → {_result(did)}:" if did else ""
+        result = words.RESULTS.get(did.result, did.result) if did else ""
+        what = f" {short(did.text, ACTION_CHARS)} → {result}:" if did else ""
         news = short(clean(gain["text"]) or _NO_OUTPUT)
-        yield _indented(f"The last new thing: #{gain['seq']}{what} {news}")
+        yield f"{INDENT}The last new thing: #{gain['seq']}{what} {news}"
     if said := _said(entry):
         who = "The agent was told" if entry["message"] else "Why"
-        yield _indented(f"{who}{said}", "dim")
+        yield [(f"{INDENT}{who}{said}", "dim")]
     if came := _came(entry):
-        yield _indented(f"What came of it: {came}")
-    yield [("", "")]
+        yield f"{INDENT}What came of it: {came}"
+    yield ""
 
 
 def _said(entry: Loop) -> str:
@@ -105,21 +115,6 @@ def _head(entry: Loop) -> Line:
     ]
 
 
-def _repeated(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line]:
-    """Yield the steps that brought nothing new, or were repeated, equal ones in one line, and what was refused."""
-    known = [steps[seq] for seq in entry["steps"] if seq in steps]
-    same: dict[str, list[str]] = {}
-    for one in known:
-        answer = f" → {_result(one)}{_answered(one)}" if one.result else ""
-        same.setdefault(f"{short(one.text, ACTION_CHARS)}{answer}", []).append(f"#{one.seq}")
-    if known or entry["stays"]:
-        yield _indented(_label(entry, known))
-    for text, seqs in same.items():
-        yield _indented(f"  {', '.join(seqs)} {text}")
-    if entry["action"]:
-        yield _indented(f"It asked for this again: {clean(entry['action'])}")
-
-
 def _label(entry: Loop, known: Sequence[Step]) -> str:
     """Return what the steps below it are: all that were counted, or the last of them."""
     shown, count, stays = len(known), entry["attempt_count"], entry["stays"]
@@ -139,15 +134,13 @@ def _label(entry: Loop, known: Sequence[Step]) -> str:
     return f"{text}{f', here the last {shown}' if shown < count else ''}:"
 
 
-def _result(one: Step) -> str:
-    return words.RESULTS.get(one.result, one.result)
-
-
 def _answered(one: Step) -> str:
-    """Return the answer in a line, of a failure the line that says why."""
-    if one.result == "success":
-        return f": {clean(both_ends(one_line(one.answer), ANSWER_CHARS)) or _NO_OUTPUT}"
-    return f": {clean(words.key_line(one.answer, REASON_CHARS))}" if one.answer.strip() else ""
+    """Return the result and the answer in a line, of a failure the line that says why; "" while it runs."""
+    said = clean(both_ends(one_line(one.answer), ANSWER_CHARS)) or _NO_OUTPUT
+    if one.result != "success":
+        said = clean(words.key_line(one.answer, REASON_CHARS)) if one.answer.strip() else ""
+    result = words.RESULTS.get(one.result, one.result)
+    return f" → {result}{f': {said}' if said else ''}" if one.result else ""
 
 
 def _came(entry: Loop) -> str:
@@ -159,10 +152,6 @@ def _came(entry: Loop) -> str:
         which = f"attempt {end['attempt']} was ended" if end["attempt"] else "the attempt failed"
         text = f"{which}: {short(words.ending(end['reason']), REASON_CHARS)}"
     return f"{text} {counted(after, 'step')} later" if came == "heeded" and after else text
-
-
-def _indented(text: str, style: str = "") -> Line:
-    return [(f"{INDENT}{text}", style)]
 
 
 # -- proof
@@ -196,39 +185,29 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
     if accept:
         said = send(instance.socket, AcceptRequest(goal, why), within_s=DEADLINE_S)["said"]
     state = goal_state(instance, goal)
-    made = _last(instance, state)
-    if made is None:
+    known, made = state.proofs.made, None
+    if known:
+        with open_ledger(instance) as reader:
+            row = next(iter(reader.read(goal, known.seq - 1, 1)), None)
+        made = decode(row.body) if row else None
+    if known is None or not isinstance(made, ProofMade):
         none = "no finish whose checks passed has been proved yet"
         missing = none if state.spec.checks else "the goal has no checks"
         raise CliError(f"{goal}: there is no proof: {missing}")
-    accepted = state.proofs.made.accepted if state.proofs.made else None
+    reason = known.reason or made.reason  # at the last refusal, or when the proof was made
     view = made.model_dump(mode="json", include=SHOWN)
-    view |= {"goal": goal, "accepted": accepted, "reason": reason_of(state, made) or None}
-    good = state.goal.status == "completed" and (made.label in label.ENDS or bool(accepted))
-    return view, [f"{goal}: {said}"] if accept else proof_lines(state, made), not good
+    view |= {"goal": goal, "accepted": known.accepted, "reason": reason or None}
+    good = state.goal.status == "completed" and (made.label in label.ENDS or bool(known.accepted))
+    lines = [f"{goal}: {said}"] if accept else proof_lines(state, known, made, reason)
+    return view, lines, not good
 
 
-def _last(instance: Instance, state: State) -> ProofMade | None:
-    if state.proofs.made is None:
-        return None
-    with open_ledger(instance) as reader:
-        row = next(iter(reader.read(state.goal_id, state.proofs.made.seq - 1, 1)), None)
-    found = decode(row.body) if row else None
-    return found if isinstance(found, ProofMade) else None
-
-
-def reason_of(state: State, made: ProofMade) -> str:
-    """Return why the agent says that the goal needs its changes: at the last refusal, or when the proof was made."""
-    return (state.proofs.made.reason if state.proofs.made else "") or made.reason
-
-
-def proof_lines(state: State, made: ProofMade) -> Iterator[Line]:
+def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -> Iterator[Line]:
     """Yield a proof as a person reads it."""
-    accepted = state.proofs.made.accepted if state.proofs.made else None
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
-    said = label.words(made.label, "", accepted)
+    said = label.words(made.label, "", known.accepted)
     yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
-    for what, text in (("why", made.why), ("its reason", reason_of(state, made))):
+    for what, text in (("why", made.why), ("its reason", reason)):
         if text:
             yield [(f"{what}: ", "bold"), (clean(text), "")]
     if made.taken_away:
@@ -248,7 +227,7 @@ def proof_lines(state: State, made: ProofMade) -> Iterator[Line]:
         for line in made.diff.splitlines():
             yield [(f"  {clean(line)}", styles.get(line[:1], ""))]
     yield [(SAYS_NOT, "dim")]
-    if state.proofs.made and state.proofs.made.asked:
+    if known.asked:
         accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
         yield [(f"You are asked: {accept}", "yellow")]
         yield [(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")]

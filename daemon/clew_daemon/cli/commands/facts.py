@@ -31,27 +31,19 @@ from clew_shared.record.moment import local
 from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
 from clew_shared.wire.nursery import SandboxReport
 
-OF_AGENT = "agent "
-"""What the names of findings about an agent begin with."""
-
 Level = Literal["ok", "note", "warn", "fail"]
 """`note` is a fact that only some uses of clew need to know."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The state of one thing; `fix` is what to do about it, "" if nothing."""
+    """The state of one thing, that of an `agent` perhaps; `fix` is what to do about it, "" if nothing."""
 
     name: str
     level: Level
     found: str
     fix: str = ""
-
-    @property
-    def agent(self) -> str:
-        """The agent that it is about, "" for none."""
-        of, _, agent = self.name.partition(OF_AGENT)
-        return "" if of else agent.partition(":")[0]
+    agent: str = ""
 
 
 PROGRAM_S, SANDBOX_S = 10.0, 30.0

@@ -84,15 +84,18 @@ def show(instance: Instance, bullet_id: str) -> Shown:
         "archived": live is None,
         "conflicts": [*{one for pair in pairs if bullet_id in pair for one in pair - {bullet_id}}],
         "source": {**source, "action_seqs": list(first.actions)},
-        "events": [_event_view(seq, event) for seq, event in history],
+        "events": [
+            {
+                "seq": seq,
+                "timestamp": iso(event.at),
+                "event": event.kind.removeprefix("bullet_"),
+                "goal": getattr(event, "source_goal", "") or None,
+                **{key: getattr(event, key, None) or None for key in ("tag", "times", "reason")},
+            }
+            for seq, event in history
+        ],
     }
     return view, map(clean, _strategy_lines(view))
-
-
-def _event_view(seq: int, event: Any) -> dict[str, object]:
-    facts = {key: getattr(event, key, None) or None for key in ("tag", "times", "reason")}
-    kind, goal = event.kind.removeprefix("bullet_"), getattr(event, "source_goal", "") or None
-    return {"seq": seq, "timestamp": iso(event.at), "event": kind, "goal": goal, **facts}
 
 
 def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:

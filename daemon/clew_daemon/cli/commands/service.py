@@ -229,6 +229,8 @@ def _program() -> str:
 # -- the config
 
 FILE = click.Path(path_type=Path)
+VIEWS = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
+"""The units of tables that are not the daemon's."""
 CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", type=FILE)
 
 
@@ -236,7 +238,12 @@ CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", ty
 def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     """Show the config in effect, and where each value comes from."""
     try:
-        loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
+        text = None if check is None else configfile.read(check)
+        if check is not None and text is None:
+            raise CliError(f"no such file: {check}")
+        loaded = instance.loaded if check is None else load(text, {}, str(check))
+    except configfile.ConfigFileError as error:
+        raise CliError(str(error)) from None
     except SettingsError as error:
         if not as_json:
             raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
@@ -249,8 +256,12 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     if check is None:
         lines = [[(f"# the file: {_file(instance)}", "dim")]]
     lines += [[(f"{comment}{clean(sentence)}", "yellow")] for sentence in loaded.outdated]
-    if check is None:
-        lines += [_value_line(key, *one) for key, one in values.items()]
+    for key, (value, source) in values.items() if check is None else ():
+        shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+        style = "dim" if source in (None, "default") else "bold"
+        lines.append(
+            [(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source or 'default')}", "dim")]
+        )
     keys = {key: {"value": value, "source": source} for key, (value, source) in values.items()}
     view = {"file": str(check or instance.config), "faults": [], "keys": keys}
     output.show(view, lines, as_json=as_json)
@@ -269,7 +280,10 @@ def reload(instance: Instance) -> None:
         key, old, applies = change["key"], change["old"], change["applies"]
         if old is None and sources.get(key) == "default":
             continue  # that a new agent brings with it
-        applies += _of_what(key) if applies == "after a restart" else ""
+        if applies == "after a restart":
+            unit = VIEWS.get(key.partition(".")[0], DAEMON_UNIT)
+            what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
+            applies += f" of {what}: {unit.to_restart}"
         when = "" if applies == "now" else f"  (applies {applies})"
         print(f"{clean(key)}: {_short_value(old)} -> {_short_value(change['new'])}{when}")
 
@@ -277,14 +291,6 @@ def reload(instance: Instance) -> None:
 def _file(instance: Instance) -> str:
     there = "" if instance.config_text is not None else ", which does not exist"
     return f"{clean(str(instance.config))}{there}"
-
-
-def _of_what(key: str) -> str:
-    """Return what must be restarted for a key, and how."""
-    views = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
-    unit = views.get(key.partition(".")[0], DAEMON_UNIT)
-    what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
-    return f" of {what}: {unit.to_restart}"
 
 
 def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[object, str | None]]:
@@ -299,21 +305,5 @@ def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[object, st
     return found | {key: (value, f"profile {name}") for key, (value, name) in profiles.items()}
 
 
-def _value_line(key: str, value: object, source: str | None) -> Line:
-    shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
-    style = "bold" if source not in (None, "default") else "dim"
-    return [(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source or 'default')}", "dim")]
-
-
 def _short_value(value: object) -> str:
     return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
-
-
-def _text(path: Path) -> str:
-    try:
-        text = configfile.read(path)
-    except configfile.ConfigFileError as error:
-        raise CliError(str(error)) from None
-    if text is None:
-        raise CliError(f"no such file: {path}")
-    return text

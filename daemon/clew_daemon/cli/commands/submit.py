@@ -89,8 +89,14 @@ def submit(
     except CliError:
         is_running, code = False, ExitCode.NO_DAEMON if wait else None
     _print(instance, list(zip(dropped, checked, strict=True)), is_running, as_json)
+    accepted = [one.goal for one in dropped if one.goal]
     if code is None:
-        code = 0 if _succeeded(instance, dropped, wait=wait) else ExitCode.FAILED
+        is_good = not wait and not any(one.error for one in dropped)
+        if wait and accepted:
+            from clew_daemon.cli.commands.watch import watch
+
+            is_good = watch(instance, accepted) and len(accepted) == len(dropped)
+        code = 0 if is_good else ExitCode.FAILED
     raise click.exceptions.Exit(code)
 
 
@@ -99,16 +105,6 @@ def _absolute(workspace: str | None) -> str | None:
     if not workspace or workspace == "~" or workspace.startswith("~/"):
         return workspace
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
-
-
-def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: bool) -> bool:
-    """Return whether none was rejected; with `wait` watch the goals, and return whether all were completed."""
-    goals = [one.goal for one in submissions if one.goal]
-    if not wait or not goals:
-        return not wait and not any(one.error for one in submissions)
-    from clew_daemon.cli.commands.watch import watch
-
-    return watch(instance, goals) and len(goals) == len(submissions)
 
 
 def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: bool) -> None:
@@ -121,7 +117,14 @@ def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: 
         if not (as_json or one.error):
             print(one.goal or f"added to the inbox as {clean(str(one.path))}", flush=True)
             where = clean(str(place or "a folder of its own"))
-            print_note(f"  workspace: {where} ({_how_new(each)})")
+            how = (
+                "it exists"
+                if not each.is_here
+                else "the git repository here; --new makes a fresh folder"
+            )
+            if each.is_new:
+                how = "new: it does not exist; it will be created" if each.goal.folder else "new"
+            print_note(f"  workspace: {where} ({how})")
     if as_json:
         print_json({"goals": views})
         return
@@ -136,11 +139,3 @@ def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: 
         print(clean(f"{found.running} but does not answer now: it starts later"))
     else:
         print(f"no daemon is running: it starts once one runs: {instance.socket.to_start}")
-
-
-def _how_new(checked: CheckedGoal) -> str:
-    if checked.goal.folder is None:
-        return "new"
-    if checked.is_new:
-        return "new: it does not exist; it will be created"
-    return "the git repository here; --new makes a fresh folder" if checked.is_here else "it exists"

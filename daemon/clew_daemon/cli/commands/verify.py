@@ -58,7 +58,14 @@ def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
         return VerifyReport(True, 0, 0, None)
     behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
     found = verify_record(path)
-    fault = found.fault or _fold_fault(path) or behind
+    fault = found.fault
+    try:
+        with Reader.open(path) as reader:
+            goals = (fault for goal in reader.goals() for fault in _goal_faults(reader, goal))
+            fault = fault or next(chain(goals, _playbook_faults(reader)), None)
+    except LedgerError as error:
+        fault = fault or LedgerFault(None, None, error.what)
+    fault = fault or behind
     return VerifyReport(fault is None, found.events, found.goals, fault)
 
 
@@ -70,15 +77,6 @@ def _behind(path: Path, state: Path) -> LedgerFault | None:
     if missing is None or missing.is_copied:
         return None
     return LedgerFault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
-
-
-def _fold_fault(path: Path) -> LedgerFault | None:
-    try:
-        with Reader.open(path) as reader:
-            goals = (fault for goal in reader.goals() for fault in _goal_faults(reader, goal))
-            return next(chain(goals, _playbook_faults(reader)), None)
-    except LedgerError as error:
-        return LedgerFault(None, None, error.what)
 
 
 def _goal_faults(reader: Reader, goal: str) -> Iterator[LedgerFault]:
