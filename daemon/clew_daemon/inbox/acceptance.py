@@ -13,7 +13,7 @@ import structlog
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.locating import check, located
+from clew_daemon.inbox.locating import located
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record import dependencies
 from clew_shared.core.core import Core
@@ -94,13 +94,11 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
     """Return where the goal works. Raises GoalFileError where a folder of its own cannot be had."""
     if found.folder:
         return str(found.folder)
-    folder = (daemon.places.workspaces / goal).resolve()
     try:
-        check(folder, daemon.places, daemon.keys.env)
+        return str(located(str(daemon.places.workspaces / goal), daemon.places, daemon.keys.env))
     except ValueError as error:
         fault = GoalFileFault(None, f"its workspace: {error}")
         raise GoalFileError(dropped.name, [fault]) from None
-    return str(folder)
 
 
 def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:

@@ -22,18 +22,13 @@ def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
     except (OSError, RuntimeError) as error:  # a ring of links
         reason = f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
         raise ValueError(reason) from None
-    check(folder, places, env)
-    return folder
-
-
-def check(folder: Path, places: Places, env: Mapping[str, str]) -> None:
-    """Raise ValueError where no goal may work in a folder whose links are resolved."""
     shown = recordable(str(folder))
     if str(folder) != shown:  # by HOME, or by a link
         raise ValueError(f"{shown} has bytes that are not UTF-8: choose another folder")
     other = default_places(env) if places.home is not None else None
     if fault := workspace_fault(folder, _resolved(places), other and _resolved(other)):
         raise ValueError(fault)
+    return folder
 
 
 def _resolved(places: Places) -> Places:
@@ -54,19 +49,12 @@ def workspace_fault(workspace: Path, places: Places, other: Places | None = None
     for folder in SYSTEM_FOLDERS:
         if wanted.is_relative_to(folder):
             return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
-    own = _near_own(wanted, places)
-    if own is None and other and not wanted.is_relative_to(places.workspaces):
-        own = _near_own(wanted, other)
-    if own is None:
-        return None
-    return f"{workspace} is, contains or is inside clew's own {own}: choose another folder"
-
-
-def _near_own(wanted: Path, places: Places) -> Path | None:
-    """Return the folder of clew's that is, contains or is inside the wanted one."""
-    configs = [places.config] if places.home else [places.config, places.config.parent]
-    is_within = wanted != places.workspaces and wanted.is_relative_to(places.workspaces)
-    for folder in (*places.folders.values(), *configs):
-        if folder.is_relative_to(wanted) or (wanted.is_relative_to(folder) and not is_within):
-            return folder
+    for own in filter(None, (places, other)):
+        configs = [own.config] if own.home else [own.config, own.config.parent]
+        within = wanted != own.workspaces and wanted.is_relative_to(own.workspaces)
+        for place in (*own.folders.values(), *configs):
+            if place.is_relative_to(wanted) or (wanted.is_relative_to(place) and not within):
+                return f"{workspace} is, contains or is inside clew's own {place}: choose another folder"
+        if within:
+            break
     return None

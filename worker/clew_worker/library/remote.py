@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Coroutine
+from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
 
@@ -26,11 +27,11 @@ from clew_worker.agent.plans import PlanTask, Tasks
 from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
 
 T = TypeVar("T")
+P = TypeVar("P", Goal, Task, Subtask)
 AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 _OF_STATE = ["current_task_idx", "current_subtask_idx", "iteration", "epoch", "restarts", "seq"]
-_OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
 
 class SyncClient:
@@ -248,22 +249,19 @@ def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
     return [(t.description, [s.description for s in t.subtasks]) for t in goal.tasks]
 
 
-def _graft(old: Goal, new: Goal) -> Goal:
-    """Update the agent's own objects in place, so that its references stay valid."""
-    old.description, old.status, old.reached = new.description, new.status, new.reached
-    for n, (task, sent) in enumerate(zip(old.tasks, new.tasks, strict=False)):
-        if task.description != sent.description:
-            continue
-        task.status = sent.status
-        for m, (own, subtask) in enumerate(zip(task.subtasks, sent.subtasks, strict=False)):
-            if own.description == subtask.description:
-                for name in _OF_SUBTASK:
-                    setattr(own, name, getattr(subtask, name))
-                own.actions[:] = subtask.actions
-                sent.subtasks[m] = own
-        task.subtasks[:] = sent.subtasks
-        new.tasks[n] = task
-    old.tasks[:] = new.tasks
+def _graft(old: P, new: P) -> P:
+    """Return the agent's own part of a tree with what is new in it, so that its references stay valid."""
+    if old.description != new.description:
+        return new
+    for one in fields(new):
+        kept: Any = getattr(old, one.name)
+        value: Any = getattr(new, one.name)
+        if one.name in ("tasks", "subtasks"):
+            value = [*map(_graft, kept, value), *value[len(kept) :]]
+        if isinstance(kept, list):
+            kept[:] = value
+        else:
+            setattr(old, one.name, value)
     return old
 
 
