@@ -4,6 +4,7 @@ import pytest
 
 from clew_daemon.config.families import FAMILIES
 from clew_daemon.config.profiles import matches, profile_of
+from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.tables import Settings
 
 
@@ -51,5 +52,6 @@ def test_a_profile_matches_a_model_by_its_name_without_folders_tag_and_case(patt
 def test_families_have_what_their_makers_state(model, temperature, window):
     found = {pattern for pattern in FAMILIES if matches(pattern, model)}
     windows = {FAMILIES[name].window for name in found if FAMILIES[name].window}
-    assert profile_of(Settings(), model).values.get("temperature") == temperature
+    agent = LlmAgentSettings(model=model)
+    assert profile_of(Settings(), agent).values.get("temperature") == temperature
     assert window in windows if window else not windows

@@ -40,51 +40,53 @@ ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladd
 
 @dataclass(frozen=True, slots=True)
 class EffectiveProfile:
-    """What applies to one model: `[context]`, and the other keys that profiles set.
+    """What applies to an agent by its model: `[context]`, `[attempts]`, and all keys that profiles set.
 
-    `sources` has for each key that a profile sets the name of that profile, built-in ones as `built-in NAME`.
+    `sources` has for each key that a profile sets the name of that profile, built-in ones as `built-in NAME`;
+    `by_user` the keys that the config sets, by a profile of its own or a general table.
     """
 
     context: ContextSettings
+    attempts: AttemptSettings
     values: Mapping[str, Any]
     sources: Mapping[str, str]
+    by_user: frozenset[str]
 
 
-def profile_of(settings: Settings, model: str) -> EffectiveProfile:
-    """Return what the config and the built-in profiles say about a model."""
-    own, known = _given(settings.context.models, model), _given(FAMILIES, model)
-    known = {key: found for key, found in known.items() if key not in _set_in_general(settings)}
-    values = {key: value for key, (value, _) in (known | own).items()}
-    sources = {key: f"{BUILT_IN}{name}" for key, (_, name) in known.items()}
-    sources |= {key: name for key, (_, name) in own.items()}
+def profile_of(settings: Settings, agent: Agent | None) -> EffectiveProfile:
+    """Return what the config and the built-in profiles say about an agent; for one without a model, the config."""
+    if not isinstance(agent, LlmAgentSettings):
+        return EffectiveProfile(settings.context, settings.attempts, {}, {}, frozenset())
+    model, given = agent.model, settings.attempts.model_fields_set
+    own = _given(settings.context.models, model)
+    general = settings.context.model_fields_set & CONTEXT_KEYS
+    general |= {own for own, key in ATTEMPT_KEYS.items() if key in given}
+    known = {
+        key: (value, f"{BUILT_IN}{name}") for key, (value, name) in _given(FAMILIES, model).items()
+    }
+    found = {key: one for key, one in known.items() if key not in general} | own
+    values = {key: value for key, (value, _) in found.items()}
+    sources = {key: name for key, (_, name) in found.items()}
     context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
-    effective = settings.context.model_copy(update=context)
     binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
-    if binding and (window := values.get("window")):
-        most = int(window * PROMPT_SHARE)
-        if most < effective.max_tokens:
-            effective = effective.model_copy(update={"max_tokens": most})
-            sources["max_tokens"] = sources["window"]
-    return EffectiveProfile(effective, values, sources)
+    most = int(values["window"] * PROMPT_SHARE) if binding and "window" in values else None
+    if most and most < context.get("max_tokens", settings.context.max_tokens):
+        context["max_tokens"], sources["max_tokens"] = most, sources["window"]
+    attempts = {key: values[own] for own, key in ATTEMPT_KEYS.items() if own in values}
+    return EffectiveProfile(
+        settings.context.model_copy(update=context),
+        settings.attempts.model_copy(update=attempts),
+        values,
+        sources,
+        frozenset({*general, *own}),
+    )
 
 
 def profiled_agent(settings: Settings, agent: Agent) -> Agent:
     """Return an agent with the mode and the temperature of its model, where its own table sets none."""
-    if not isinstance(agent, LlmAgentSettings):
-        return agent
-    values = profile_of(settings, agent.model).values
-    given = {key: values[key] for key in AGENT_KEYS if key in values}
-    own = {key: value for key, value in given.items() if key not in agent.model_fields_set}
-    return agent.model_copy(update=own) if own else agent
-
-
-def profiled_attempts(settings: Settings, agent: Agent | None) -> AttemptSettings:
-    """Return `[attempts]` as it applies to an agent's model."""
-    if not isinstance(agent, LlmAgentSettings):
-        return settings.attempts
-    values = profile_of(settings, agent.model).values
-    given = {key: values[own] for own, key in ATTEMPT_KEYS.items() if own in values}
-    return settings.attempts.model_copy(update=given)
+    values = profile_of(settings, agent).values
+    unset = [key for key in AGENT_KEYS if key in values and key not in agent.model_fields_set]
+    return agent.model_copy(update={key: values[key] for key in unset}) if unset else agent
 
 
 def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
@@ -96,7 +98,7 @@ def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
     for name, agent in settings.agents.named.items():
         if not isinstance(agent, LlmAgentSettings):
             continue
-        profile = profile_of(settings, agent.model)
+        profile = profile_of(settings, agent)
         for key, source in profile.sources.items():
             if key in AGENT_KEYS:
                 if key not in agent.model_fields_set:
@@ -134,17 +136,6 @@ def specificity(pattern: str) -> tuple[int, bool]:
     return sum(char not in "*?" for char in pattern), "*" not in pattern
 
 
-def set_by_user(settings: Settings, model: str) -> frozenset[str]:
-    """Return the keys of profiles that the config sets for a model, by a profile of its own or a general table."""
-    return _set_in_general(settings) | frozenset(_given(settings.context.models, model))
-
-
-def _set_in_general(settings: Settings) -> frozenset[str]:
-    given = settings.attempts.model_fields_set
-    attempts = {own for own, key in ATTEMPT_KEYS.items() if key in given}
-    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | attempts)
-
-
 # ---- how long a first attempt is, and how long its context stays full, by what a model's verified goals needed
 #
 # Half as much again as the longest attempt that completed anything: where a model goes on for longer than it ever
@@ -153,23 +144,18 @@ def _set_in_general(settings: Settings) -> frozenset[str]:
 
 def first_attempt(settings: Settings, agent: Agent | None, needed: int) -> int:
     """Return the turns of a first attempt, given the longest that a verified goal needed; 0 to leave it as it is."""
-    if not (needed and settings.attempts.adapt and isinstance(agent, LlmAgentSettings)):
-        return 0
-    if "iterations" in set_by_user(settings, agent.model):
+    can_adapt = needed and settings.attempts.adapt and isinstance(agent, LlmAgentSettings)
+    if not can_adapt or "iterations" in profile_of(settings, agent).by_user:
         return 0
     return max(TURNS_MIN, ceil(ROOM * needed))
 
 
 def settings_for(settings: Settings, agent: Agent | None, needed: int) -> Settings:
     """Return the settings with the `[context]` of an agent's model, whose windows move with a longer attempt."""
-    if not isinstance(agent, LlmAgentSettings):
-        return settings
-    context, first = (
-        profile_of(settings, agent.model).context,
-        first_attempt(settings, agent, needed),
-    )
-    usual = profiled_attempts(settings, agent).iterations
-    if first > usual and not {*ORDERED} & set_by_user(settings, agent.model):
+    profile = profile_of(settings, agent)
+    context, usual = profile.context, profile.attempts.iterations
+    first = first_attempt(settings, agent, needed)
+    if first > usual and not {*ORDERED} & profile.by_user:
         longer = {key: ceil(getattr(context, key) * first / usual) for key in ORDERED}
         context = context.model_copy(update=longer)
     return settings.model_copy(update={"context": context})

@@ -8,8 +8,8 @@ from typing import Any
 
 from clew_daemon.config.profiles import (
     first_attempt,
+    profile_of,
     profiled_agent,
-    profiled_attempts,
     settings_for,
 )
 from clew_shared.config.agent_tables import (
@@ -58,7 +58,7 @@ def limits_of(state: State, settings: Settings) -> Limits:
     agent, most = _own_agent(state, settings), settings.limits.max_actions
     messages = most if isinstance(agent, CommandAgentSettings) else max(2 * most, MESSAGES_MIN)
     window = settings_for(settings, agent, 0).context.max_iterations
-    table = profiled_attempts(settings, agent)
+    table = profile_of(settings, agent).attempts
     first = first_attempt(settings, agent, state.attempts.turns_needed)
     return Limits(
         actions=most,
@@ -99,7 +99,7 @@ def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
     agent = _own_agent(state, settings)
     if not isinstance(agent, ModelAgentSettings):
         return Rung()
-    rung = profiled_attempts(settings, agent).rung(attempt)
+    rung = profile_of(settings, agent).attempts.rung(attempt)
     if isinstance(agent, CliAgentSettings) and rung.agent is None:
         return Rung()
     return rung

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from clew_shared.config.tables import Settings
 
@@ -62,7 +62,11 @@ def places(env: Mapping[str, str], home: Path | None, settings: Settings | None)
     `[paths]` start at the config's folder. PlacesError where HOME would be needed and is not set.
     """
     home = home or (Path(env["CLEW_HOME"]) if env.get("CLEW_HOME") else None)
-    found = _under_xdg(env) if home is None else _under_home(expanded(str(home), env))
+    if home is None:
+        found = _under_xdg(env)
+    else:
+        home = expanded(str(home), env)
+        found = Places(home, home / "config.toml", **{name: home / name for name in FOLDERS})
     given = {
         name: found.config.parent / expanded(path, env)
         for name in FOLDERS
@@ -93,29 +97,17 @@ def expanded(path: str, env: Mapping[str, str]) -> Path:
     return Path(path)
 
 
-def _under_home(home: Path) -> Places:
-    return Places(home, home / "config.toml", **{name: home / name for name in FOLDERS})
-
-
 def _under_xdg(env: Mapping[str, str]) -> Places:
-    data = _xdg(env, "XDG_DATA_HOME", lambda: _user_home(env) / ".local" / "share")
-    state = _xdg(env, "XDG_STATE_HOME", lambda: _user_home(env) / ".local" / "state")
-    config = _xdg(env, "XDG_CONFIG_HOME", lambda: _user_home(env) / ".config")
-    return Places(
-        home=None,
-        config=config / "config.toml",
-        inbox=data / "inbox",
-        outbox=data / "outbox",
-        workspaces=data / "workspaces",
-        state=state,
-        run=_xdg(env, "XDG_RUNTIME_DIR", lambda: state.parent),
-    )
+    def below(name: str, usual: str) -> Path:  # relative values are ignored, as XDG says
+        value = env.get(name, "")
+        return (Path(value) if value.startswith("/") else _user_home(env) / usual) / "clew"
 
-
-def _xdg(env: Mapping[str, str], name: str, otherwise: Callable[[], Path]) -> Path:
-    """Return clew's folder in that base folder; relative values are ignored, as XDG says."""
-    value = env.get(name, "")
-    return (Path(value) if value.startswith("/") else otherwise()) / "clew"
+    data, state = below("XDG_DATA_HOME", ".local/share"), below("XDG_STATE_HOME", ".local/state")
+    config = below("XDG_CONFIG_HOME", ".config") / "config.toml"
+    has_run = env.get("XDG_RUNTIME_DIR", "").startswith("/")
+    run = below("XDG_RUNTIME_DIR", "") if has_run else state
+    own = {name: data / name for name in ("inbox", "outbox", "workspaces")}
+    return Places(None, config, **own, state=state, run=run)
 
 
 def _user_home(env: Mapping[str, str]) -> Path:
