@@ -23,7 +23,6 @@ from clew_shared.record.touched import Touched
 from clew_shared.wire import protocol
 from clew_shared.wire.executor import (
     ActionDone,
-    CheckDone,
     CheckRequest,
     DigestDone,
     DigestRequest,
@@ -34,7 +33,6 @@ from clew_shared.wire.executor import (
     RunRequest,
     SnapshotDone,
     SnapshotRequest,
-    ViewDone,
     ViewRequest,
     WorldDigest,
 )
@@ -299,7 +297,7 @@ class SimExecutor:
         self._living()
         return done
 
-    async def check(self, request: CheckRequest) -> CheckDone:
+    async def check(self, request: CheckRequest) -> ActionDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
@@ -308,9 +306,7 @@ class SimExecutor:
         result, output, code = self._folder.perform(
             "run_cmd", {"cmd": request.cmd}, luck, self._goal
         )
-        return CheckDone(
-            id=0, name=request.name, result=result, exit_code=code, output=output, duration_s=0.1
-        )
+        return ActionDone(result=result, exit_code=code, output=output, duration_s=0.1)
 
     async def look(self, request: LookRequest) -> LookDone:
         """Find, in some folders, that a test was changed; it is found again in the same one."""
@@ -322,12 +318,12 @@ class SimExecutor:
         changed = int(hashed(request.end), 16) % 2 == 0
         return LookDone(id=0, altered=("tests/test_it.py",) if changed else (), had_tests=True)
 
-    async def prepare(self, _: ViewRequest) -> ViewDone:
+    async def prepare(self, _: ViewRequest) -> LookDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
         fails = self._world.rng.random() < self._world.chaos.digest_fails
-        return ViewDone(id=0, fault="the disk is full" if fails else "")
+        return LookDone(id=0, fault="the disk is full" if fails else "")
 
     async def end(self) -> None:
         await self.cell.kill()
@@ -347,14 +343,12 @@ class SimExecutor:
 class SimView(SimExecutor):
     """The hands in a view of the workspace: what its checks do there is seen by nobody."""
 
-    async def check(self, request: CheckRequest) -> CheckDone:
+    async def check(self, request: CheckRequest) -> ActionDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
         passes = self._world.rng.random() < 0.3
-        return CheckDone(
-            id=0,
-            name=request.name,
+        return ActionDone(
             result="success" if passes else "failure",
             exit_code=0 if passes else 1,
             output=request.cmd,

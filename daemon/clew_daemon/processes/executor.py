@@ -23,11 +23,9 @@ AnswerT = TypeVar(
     "AnswerT",
     wire.ActionDone,
     wire.DigestDone,
-    wire.CheckDone,
     wire.SnapshotDone,
     wire.RestoreDone,
     wire.LookDone,
-    wire.ViewDone,
 )
 
 READY_TIMEOUT_S = 60.0
@@ -104,14 +102,12 @@ class ExecutorProcess:
     async def digest(self, request: wire.DigestRequest) -> wire.DigestDone:
         return await self._ask(wire.DigestDone, request, DIGEST_TIMEOUT_S)
 
-    async def check(self, request: wire.CheckRequest) -> wire.CheckDone:
+    async def check(self, request: wire.CheckRequest) -> wire.ActionDone:
         try:
-            return await self._ask(wire.CheckDone, request, request.timeout_s + ANSWER_MARGIN_S)
+            return await self._ask(wire.ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:
             text = f"not run, the check is too long: {error}"
-            return wire.CheckDone(
-                id=0, name=request.name, result="error", exit_code=None, output=text, duration_s=0.0
-            )
+            return wire.ActionDone(result="error", output=text, duration_s=0.0)
 
     async def snapshot(self, request: wire.SnapshotRequest) -> wire.SnapshotDone:
         return await self._ask(wire.SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
@@ -123,9 +119,9 @@ class ExecutorProcess:
     async def look(self, request: wire.LookRequest) -> wire.LookDone:
         return await self._ask(wire.LookDone, request, LOOK_TIMEOUT_S)
 
-    async def prepare(self, request: wire.ViewRequest) -> wire.ViewDone:
+    async def prepare(self, request: wire.ViewRequest) -> wire.LookDone:
         """Make the view that this executor runs in ready for checks."""
-        return await self._ask(wire.ViewDone, request, VIEW_TIMEOUT_S)
+        return await self._ask(wire.LookDone, request, VIEW_TIMEOUT_S)
 
     async def end(self) -> None:
         """End the executor and everything that it started."""

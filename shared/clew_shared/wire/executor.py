@@ -171,13 +171,14 @@ class WorldDigest(WireMessage):
 
 
 class ActionDone(_Numbered):
-    """The answer to RunRequest: an action's outcome, and the world after it. `touched` includes what a check changed.
+    """The answer to RunRequest, an action's outcome and the world after it, and to CheckRequest, without a world.
 
-    `changed` says whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
+    A check has passed if and only if `result` is `success`. `touched` includes what a check changed. `changed` says
+    whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
     """
 
     type: Literal["done"] = "done"
-    seq: int
+    seq: int = 0
     result: ToolResult
     output: str
     exit_code: int | None = None  # 128 + signal when a signal ended the command
@@ -240,19 +241,10 @@ class DigestDone(_Numbered):
         return self.world.name if self.world else ""
 
 
-class CheckDone(_Numbered):
-    """The answer to CheckRequest; `result` is `success` if and only if the check passed."""
-
-    type: Literal["checked"] = "checked"
-    name: str
-    result: ToolResult
-    exit_code: int | None
-    output: str
-    duration_s: float
-
-
 class LookDone(_Numbered):
     """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
+
+    The answer to ViewRequest has nothing but the `fault` for which there is no view.
 
     `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
     do, `programs` decide a check by their exit code, `data` may be what one compares. `diff` is of those that judge.
@@ -277,20 +269,13 @@ class LookDone(_Numbered):
     diff: str = ""
 
 
-class ViewDone(_Numbered):
-    """The answer to ViewRequest; `fault` states why there is no view."""
-
-    type: Literal["viewed"] = "viewed"
-    fault: str = ""
-
-
 ExecutorRequest = (
     RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
     | LookRequest | ViewRequest
 )  # fmt: skip
 ExecutorAnswer = (
-    ExecutorReady | ExecutorFailed | ActionSaid | ActionDone | DigestDone | CheckDone
-    | SnapshotDone | RestoreDone | LookDone | ViewDone
+    ExecutorReady | ExecutorFailed | ActionSaid | ActionDone | DigestDone | SnapshotDone
+    | RestoreDone | LookDone
 )  # fmt: skip
 
 read_request: Callable[[bytes], ExecutorRequest] = reader(ExecutorRequest)

@@ -112,7 +112,7 @@ class ExecutorServer:
             **vars(outcome),
         )
 
-    def _check(self, request: ex.CheckRequest) -> ex.CheckDone:
+    def _check(self, request: ex.CheckRequest) -> ex.ActionDone:
         if not self._prover.in_view:
             self._attribution.look()
         with self._commands.own_tmp() if request.fresh_tmp else contextlib.nullcontext():
@@ -120,14 +120,7 @@ class ExecutorServer:
         if not self._prover.in_view:
             self._attribution.ran()
             self._attribution.look(own=request.own)
-        return ex.CheckDone(
-            id=request.id,
-            name=request.name,
-            result=outcome.result,
-            exit_code=outcome.exit_code,
-            output=outcome.output,
-            duration_s=duration_s,
-        )
+        return ex.ActionDone(id=request.id, duration_s=duration_s, **vars(outcome))
 
     def _digest(self, request: ex.DigestRequest) -> ex.DigestDone:
         if request.names_only:

@@ -19,7 +19,7 @@ from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
-from clew_shared.wire.executor import LookDone, LookRequest, ViewDone, ViewRequest
+from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.proof import tools
 from clew_worker.executor.snapshots.index import Index
@@ -226,7 +226,7 @@ class Prover:
         )
         return before, new, changed, tools.changed_settings(before.git, now.git)
 
-    def prepare(self, request: ViewRequest) -> ViewDone:
+    def prepare(self, request: ViewRequest) -> LookDone:
         """Put back in this view what judges as it was, or what else is asked for; `fault` is why that failed."""
         try:
             if request.copy_from:
@@ -238,8 +238,8 @@ class Prover:
                 self._take_away(request)
             self._drop_compiled(request.since)
         except (StoreError, OSError) as error:
-            return ViewDone(id=request.id, fault=str(error))
-        return ViewDone(id=request.id)
+            return LookDone(id=request.id, fault=str(error))
+        return LookDone(id=request.id)
 
     def _take_away(self, request: ViewRequest) -> None:
         found = changes(self._store(), request)
