@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
@@ -22,7 +22,7 @@ from clew_shared.text.words import action_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew_shared.record.state import AttemptState, SnapshotState, State
+    from clew_shared.record.state import AttemptState, InFlight, SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -85,20 +85,17 @@ def goal_view(goal: Goal) -> View:
     """Return the tree as JSON values."""
     tasks = [
         {
-            "description": task.description,
-            "status": str(task.status),
-            "subtasks": [_subtask_view(one) for one in task.subtasks],
+            **_same(task, "description", "status"),
+            "subtasks": list(map(_subtask_view, task.subtasks)),
         }
         for task in goal.tasks
     ]
-    return {"description": goal.description, "status": str(goal.status), "tasks": tasks}
+    return {**_same(goal, "description", "status"), "tasks": tasks}
 
 
 def _subtask_view(one: Subtask) -> View:
     return {
-        "description": one.description,
-        "status": str(one.status),
-        "attempts": one.attempts,
+        **_same(one, "description", "status", "attempts"),
         "last_failure": one.last_failure or None,
         "actions_total": one.actions_total,
         "actions": [action_view(action) for action in one.actions],
@@ -131,21 +128,10 @@ class ActionView(TypedDict):
 def action_view(action: Action) -> ActionView:
     """Return an action with the fields of history.jsonl except its output."""
     paths = plain_paths(action.paths)
-    return {
-        "seq": action.seq,
-        "timestamp": action.timestamp,
-        "name": action.name,
-        "args": action.args,
-        "result": str(action.result),
-        "duration_s": action.duration_s,
-        "changed": action.changed,
-        "paths": paths,
-        "judges": [path for path in paths if is_judge(path, Patterns(action.judges))],
-        "task_idx": action.task_idx,
-        "subtask_idx": action.subtask_idx,
-        "epoch": action.epoch,
-        "attempt": action.attempt,
-    }
+    judges = [path for path in paths if is_judge(path, Patterns(action.judges))]
+    own = _same(action, "seq", "timestamp", "name", "args", "result", "duration_s", "changed")
+    own |= {"paths": paths, "judges": judges}
+    return cast("ActionView", own | _same(action, "task_idx", "subtask_idx", "epoch", "attempt"))
 
 
 def plain_paths(names: Iterable[str]) -> list[str]:
@@ -173,8 +159,7 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> View:
         "attempt_count": event.attempt_count,
         "task_idx": task_idx,
         "subtask_idx": subtask_idx,
-        "evidence": event.evidence,
-        "escalated_to": event.escalated_to,
+        **_same(event, "evidence", "escalated_to"),
     }
 
 
@@ -266,24 +251,11 @@ def goal_detail(
     `subtask_details` are apart from the tree, whose shape is fixed.
     `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
     """
-    tree = [
-        (t, s, one)
-        for t, task in enumerate(state.goal.tasks)
-        for s, one in enumerate(task.subtasks)
-    ]
     return {
         **status_view(state, now, waits, stuck=stuck),
         "goal": goal_view(state.goal),
         **_same(state, "current_task_idx", "current_subtask_idx"),
-        "in_flight": [
-            {
-                "seq": one.seq,
-                "name": one.action.name,
-                "signature": one.signature,
-                "text": action_text(one.action.name, one.action.args),
-            }
-            for one in state.in_flight.values()
-        ],
+        "in_flight": list(map(_flight_view, state.in_flight.values())),
         "summary": state.summary or None,
         "checks": {n: _same(one, "passed", "output") for n, one in state.proofs.checks.items()},
         "check_commands": dict(state.spec.checks),
@@ -311,9 +283,15 @@ def goal_detail(
                 "insights": list(subtask.insights),
                 "cost": cost_view(subtask.cost),
             }
-            for t, s, subtask in tree
+            for t, task in enumerate(state.goal.tasks)
+            for s, subtask in enumerate(task.subtasks)
         ],
     }
+
+
+def _flight_view(one: InFlight) -> View:
+    text = action_text(one.action.name, one.action.args)
+    return {"seq": one.seq, "name": one.action.name, "signature": one.signature, "text": text}
 
 
 def _fresh_start_view(one: AttemptState) -> View:
