@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from clew_daemon.herald import channels, situation
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.channels import Messages
-from clew_daemon.herald.metrics import Counting, MetricsServer
+from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.senders import Sender, UndeliveredError
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.config.tables import NotifySettings
@@ -176,10 +176,10 @@ def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monk
 
 def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
     book = Book(tmp_path / "book")
-    counting = Counting(book)
+    counting = Metrics(book, Situation(SimpleNamespace()))
     events = [*LIFE, ev.CheckFinished(name="c", passed=False), CRASHED]
     counting.take(rows(events), Cursor(11, b"x"))
-    assert Counting(Book(tmp_path / "book")).values == {
+    assert Metrics(Book(tmp_path / "book"), Situation(SimpleNamespace())).values == {
         ("clew_actions", "allowed", "success"): 1,
         ("clew_actions", "blocked", "blocked"): 1,
         ("clew_refusals", "repetition"): 1,

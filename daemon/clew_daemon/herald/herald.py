@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from clew_daemon.herald.book import Book, opened
 from clew_daemon.herald.channels import Channel, Messages, Traces
-from clew_daemon.herald.metrics import Counting, Metrics, MetricsServer
+from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.senders import ChannelError, UndeliveredError, senders
 from clew_daemon.herald.situation import Notice, Situation
 from clew_daemon.host.own_process import pip
@@ -40,10 +40,9 @@ class Herald:
         self._ledger = instance.ledger
         self._book = book
         self._situation = Situation(instance)
-        self._counting = Counting(book)
         self._is_loaded = False
         self._asked_at = float("-inf")
-        self.metrics = Metrics(self._counting, self._situation)
+        self.metrics = Metrics(book, self._situation)
 
     def channels(self, instance: Instance, notify: NotifySettings) -> list[Channel]:
         """Return the channels of the config and the environment; raises ChannelError."""
@@ -110,8 +109,8 @@ class Herald:
 
     def _take(self, reader: Reader) -> bool:
         news = False
-        self._is_loaded = self._counting.begin(reader) and self._is_loaded
-        for rows in self._counting.advance(reader):
+        self._is_loaded = self.metrics.begin(reader) and self._is_loaded
+        for rows in self.metrics.advance(reader):
             news = True
             if self._is_loaded:
                 self._situation.advance(reader, rows)
@@ -128,7 +127,7 @@ def metrics_now(instance: Instance) -> str:
         found.look()
     except LedgerError as error:
         raise CliError(str(error)) from None
-    return generate_latest(found.metrics.registry()).decode()
+    return generate_latest(found.metrics.registry).decode()
 
 
 def try_channels(instance: Instance, settings: Settings) -> None:
@@ -164,7 +163,7 @@ def serve(instance: Instance, settings: Settings) -> None:
         except LockError as error:
             raise CliError(str(error)) from None
         found = Herald(instance, Book(state / BOOK))
-        channels, registry = found.channels(instance, settings.notify), found.metrics.registry()
+        channels, registry = found.channels(instance, settings.notify), found.metrics.registry
         server = MetricsServer(host.strip("[]"), int(port), registry, found.unready)
         held.callback(server.close)
         log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")

@@ -86,11 +86,16 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
             yield (TOKENS, "output", agent), event.tokens_out
 
 
-class Counting:
-    """The counters of the book, which grow with the events after its cursor."""
+class Metrics(Collector):
+    """What the metrics show: the situation, and the counters of the book, which grow with the events after its cursor.
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    `registry` has these metrics alone.
+    """
+
+    def __init__(self, book: Book, situation: Situation) -> None:
+        self._book, self._situation = book, situation
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(self)
 
     @property
     def values(self) -> dict[Series, int]:
@@ -125,20 +130,6 @@ class Counting:
             contents.counted, contents.agents = str(after), agents
             contents.counters = dict(+counters)
 
-
-class Metrics(Collector):
-    """What the metrics show."""
-
-    def __init__(self, counting: Counting, situation: Situation) -> None:
-        self._counting = counting
-        self._situation = situation
-
-    def registry(self) -> CollectorRegistry:
-        """Return a registry that has these metrics alone."""
-        found = CollectorRegistry(auto_describe=False)
-        found.register(self)
-        return found
-
     def collect(self) -> Iterator[Metric]:
         goals, health = list(self._situation.goals.values()), self._situation.health
         yield InfoMetricFamily("clew_build", "The version of clew.", {"version": VERSION})
@@ -149,7 +140,7 @@ class Metrics(Collector):
         yield statuses
         needing = sum(map(needs_person, goals))
         yield GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", needing)
-        values = sorted(self._counting.values.items())
+        values = sorted(self.values.items())
         for name, (text, labels) in COUNTERS.items():
             family = CounterMetricFamily(name, text, labels=labels)
             for series, count in values:
