@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew_daemon.publish.markdown import inline
-from clew_daemon.publish.report import render
+from clew_daemon.publish.report import inline, render
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
 

@@ -9,11 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from clew_daemon.herald import channels, situation
-from clew_daemon.herald.book import Book
-from clew_daemon.herald.channels import Messages
+from clew_daemon.herald.channels import Book, Messages
 from clew_daemon.herald.metrics import Metrics, MetricsServer
-from clew_daemon.herald.senders import Sender, UndeliveredError
-from clew_daemon.herald.situation import DaemonHealth, Situation
+from clew_daemon.herald.situation import DaemonHealth, Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, NewEvent, Reader
 from clew_shared.record import events as ev

@@ -12,11 +12,9 @@ import click
 import structlog
 from prometheus_client import generate_latest
 
-from clew_daemon.herald.book import Book, opened
-from clew_daemon.herald.channels import Channel, Messages, Traces
+from clew_daemon.herald.channels import Book, Channel, Messages, Traces, opened
 from clew_daemon.herald.metrics import Metrics, MetricsServer
-from clew_daemon.herald.senders import ChannelError, UndeliveredError, senders
-from clew_daemon.herald.situation import Notice, Situation
+from clew_daemon.herald.situation import ChannelError, Notice, Situation, UndeliveredError, senders
 from clew_daemon.host.own_process import pip
 from clew_daemon.logs import setup
 from clew_daemon.reading.errors import CliError, print_error

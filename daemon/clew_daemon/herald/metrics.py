@@ -27,7 +27,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.book import Book, batches, continues
+from clew_daemon.herald.channels import Book, batches, continues
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
 from clew_shared.ledger import Cursor, EventRow, Reader

@@ -20,9 +20,8 @@ from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import Spec
-from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain, recordable
-from clew_shared.text.redact import redact
+from clew_shared.text.redact import HIDDEN, redact
 
 log = structlog.get_logger()
 

@@ -21,7 +21,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from clew_daemon.publish.markdown import visible
+from clew_daemon.publish.report import visible
 from clew_shared.files import write_whole
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
 

@@ -1,7 +1,11 @@
-"""The report on a goal in the outbox: text from the state, the last actions and loops, and its atomic write."""
+"""The report on a goal in the outbox: text from the state, the last actions and loops, and its atomic write.
+
+Texts of goals, agents and commands are escaped: they can add no headings, tables, HTML or links.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +13,6 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
 from clew_shared.files import write_whole
 from clew_shared.proof.label import words
@@ -19,7 +22,7 @@ from clew_shared.record.state import AttemptState, CheckResult, State
 from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import both_ends, one_line
+from clew_shared.text.shorten import beginning, both_ends, one_line
 from clew_shared.text.words import (
     RESULTS,
     action_text,
@@ -30,6 +33,47 @@ from clew_shared.text.words import (
     times,
 )
 from clew_shared.views.publish import ActionView, answer
+
+LINE_CHARS = 200
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, C1 included
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)](?!\S))")
+_HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
+_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # a report may put a colon behind the text
+
+
+def visible(text: str) -> str:
+    """Return the text with a replacement character for every invisible or reordering character."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def inline(text: str, chars: int = LINE_CHARS) -> str:
+    """Return one line of at most `chars` characters that begins no block and contains no HTML and no link."""
+    line = _line(text, chars)
+    if begun := _BLOCK.match(line):
+        line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
+    # a backslash in the text must not escape ours
+    return _LINK.sub(r"\1\1\\]", _HTML.sub(r"\1\1\\<", line))
+
+
+def _line(text: str, chars: int) -> str:
+    return beginning(redact(one_line(visible(text))), chars)
+
+
+def code(text: str, chars: int = LINE_CHARS) -> str:
+    """Return one line as code, which it cannot close."""
+    line = _line(text, chars).replace("`", "'")
+    return f"`{line}`"
+
+
+def quoted(text: str, chars: int = LINE_CHARS) -> str:
+    """Return a text of several lines as a quotation, `chars` of each line, which stay lines of their own."""
+    return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
+
 
 TRIED_MAX = 40
 FRESH_STARTS_SHOWN = 20
