@@ -269,40 +269,23 @@ LINE_CHARS = 2_000
 FILES_MAX = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFiles:
-    """The files that a goal changed, also as lines with counts, the difference, and notes.
+def shown_diff(instance: Instance, goal: str) -> list[DiffLine]:
+    """Return what a goal changed, as much as one looks at: files with counts, the difference, notes; or why not.
 
-    `missing` is why there is none of this.
+    The counts are of kind `stat`, the notes `note`. Keys are not shown, as far as they can be read here.
     """
-
-    files: tuple[ChangedFile, ...] = ()
-    more_files: int = 0
-    lines: tuple[DiffLine, ...] = ()
-    is_cut: bool = False
-    foreign: int = 0
-    missing: str = ""
-    counts: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def changed_files(instance: Instance, goal: str) -> ChangedFiles:
-    """Compare a goal's first and last snapshots; keys are not shown, as far as they can be read here."""
     hide_keys(instance)
     try:
         with goal_diff(instance, goal, None) as found:
-            lines = tuple(islice(diff_lines(found), LINES_MAX))
-            return ChangedFiles(
-                tuple(found.files[:FILES_MAX]),
-                max(0, len(found.files) - FILES_MAX),
-                tuple(map(_shortened, lines)),
-                len(lines) == LINES_MAX,
-                found.foreign,
-                counts=tuple(islice(stat_lines(found), FILES_MAX)),
-                notes=tuple(notes(found)),
-            )
+            counts = list(islice(stat_lines(found), FILES_MAX)) if found.files else []
+            lines = list(map(_shortened, islice(diff_lines(found), LINES_MAX)))
+            said = ["", *notes(found)]
+            if len(lines) == LINES_MAX or len(counts) == FILES_MAX:
+                said.insert(1, f"The rest is left out: `clew diff {goal}` shows all of it.")
+            stat = [DiffLine("stat", one) for one in counts]
+            return [*stat, *lines, *(DiffLine("note", one) for one in said)]
     except CliError as error:
-        return ChangedFiles(missing=error.message)
+        return [DiffLine("note", error.message)]
 
 
 def _shortened(line: DiffLine) -> DiffLine:

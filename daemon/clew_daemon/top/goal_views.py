@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from clew_daemon.reading.actions import timeline_of
-from clew_daemon.reading.diff import changed_files
+from clew_daemon.reading.diff import shown_diff
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.output import RESULT_STYLE, Line, Span
@@ -41,7 +41,7 @@ TURNS = {"blocked": "B", "feedback": "F", "waiting": "W"}
 TURNS |= dict.fromkeys(("completed", "failed", "cancelled"), "C")
 """The letter of each moment that concerns the whole goal; those with a C ended it."""
 MARGIN = 2
-_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
+_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold", "note": "dim"}
 
 
 def timeline_lines(
@@ -177,14 +177,9 @@ class FilesScreen(GoalViewScreen):
         return detail["snapshots"], detail["status"]
 
     def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - as above
-        found = changed_files(self.instance, self.goal_id)
-        counts = found.counts if found.files else ()  # else the difference says it
-        lines: list[Line] = [[(clean(line), "")] for line in (found.missing, *counts) if line]
-        if found.more_files:
-            lines.append([(f"… and {found.more_files} more", "dim")])
-        for line in found.lines:
-            if line.kind == "file" and line.text.startswith("diff --git "):
+        lines: list[Line] = []
+        for kind, text in shown_diff(self.instance, self.goal_id):
+            if kind == "file" and text.startswith("diff --git "):
                 lines.append([("", "")])
-            lines.append([(clean(line.text.expandtabs(4)), _STYLES.get(line.kind, ""))])
-        notes = ["The rest of the difference is left out."] if found.is_cut else []
-        return [*lines, [("", "")], *([(clean(note), "dim")] for note in (*notes, *found.notes))]
+            lines.append([(clean(text.expandtabs(4)), _STYLES.get(kind, ""))])
+        return lines

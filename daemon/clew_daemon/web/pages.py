@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
 from clew_daemon.reading.actions import Action, last_actions, timeline_of, whole_action
-from clew_daemon.reading.diff import changed_files
+from clew_daemon.reading.diff import shown_diff
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView, in_view
 from clew_daemon.reading.instance import Instance
@@ -108,7 +108,7 @@ class Pages:
     def changes(self, request: Request) -> Values:
         """Show which files a goal has changed, and the difference."""
         goal = self._goal(request)
-        return {"goal": goal, "changed": changed_files(self._instance, goal["id"])}
+        return {"goal": goal, "changed": shown_diff(self._instance, goal["id"])}
 
     def prompt(self, request: Request) -> Values:
         """Show the prompt of a turn, with the difference to the one before."""
