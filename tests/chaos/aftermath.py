@@ -27,6 +27,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.snapshot import dump
 from clew_shared.record.state import State
 from clew_shared.text.words import RESULTS
+from clew_shared.views.publish import status_view
 
 MAX_ACTIONS = 1000
 ECHO = re.compile(r"(?:sleep [\d.]+; )?echo (\S+) >> (\S+)$")
@@ -162,10 +163,7 @@ def report_is_true(clew: Clew, told: Told) -> None:
     """The report tells the status, how often the worker was started again, and what was interrupted."""
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
-    assert (
-        f"- status: **{standing(str(state.goal.status), state.verified, state.proofs.made)}**"
-        in text
-    ), text
+    assert f"- status: **{standing(status_view(state))}**" in text, text
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
         result = RESULTS.get(deed.result, deed.result)

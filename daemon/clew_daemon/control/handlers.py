@@ -155,7 +155,7 @@ class ControlHandlers:
         core = await self._lookup.whole(request.goal)
         made, goal = core.state.proofs.made, core.state.goal_id
         if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
-            shown = standing(str(core.state.goal.status), core.state.verified, made)
+            shown = standing(status_view(core.state))
             raise ControlError(f"{goal} is {shown}: no proof of it is asked about")
         await self._supervisor.halt(goal, "accept")
         with self._supervisor.hold(goal):

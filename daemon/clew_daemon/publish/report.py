@@ -13,7 +13,14 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
+from clew_daemon.publish.standing import (
+    MARKS,
+    after_failure,
+    ground_facts,
+    is_told,
+    standing,
+    step_status,
+)
 from clew_shared.files import write_whole
 from clew_shared.proof.label import words
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
@@ -32,7 +39,7 @@ from clew_shared.text.words import (
     rerun_text,
     times,
 )
-from clew_shared.views.publish import ActionView, answer
+from clew_shared.views.publish import ActionView, answer, status_view
 
 LINE_CHARS = 200
 
@@ -131,12 +138,12 @@ def _section(title: str, lines: list[str]) -> str:
 
 def _facts(state: State) -> str:
     shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
-    is_told = any(_says(text, state.reason.removeprefix("budget: ")) for text in shown)
+    reason = "" if is_told(state.reason.removeprefix("budget: "), *shown) else state.reason
     rows = [
-        ("status", f"**{standing(str(state.goal.status), state.verified, state.proofs.made)}**"),
+        ("status", f"**{standing(status_view(state))}**"),
         ("proof", _proof(state)),
         ("note", inline(passed_before(state.passed_before))),
-        ("reason", "" if is_told else inline(state.reason)),
+        ("reason", inline(reason)),
         ("summary", inline(state.summary)),
         ("progress", percent(state.goal.progress())),
         ("accepted", local(state.accepted_at)),
@@ -147,11 +154,6 @@ def _facts(state: State) -> str:
         ("iterations", str(state.iteration)),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
-
-
-def _says(text: str, what: str) -> bool:
-    """Return whether a text contains another one, apart from white space and a cut end."""
-    return one_line(what).removesuffix("…") in one_line(text)
 
 
 def _question(state: State) -> str:
@@ -186,12 +188,11 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
     suffix = f" ({', '.join(notes)})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
-    if subtask.summary and not _says(state.summary, subtask.summary):
+    if subtask.summary and not is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")
     lines += [f"  found: {inline(text)}" for text in subtask.insights]
-    failure, shown = subtask.last_failure, (state.reason, state.question, state.summary)
-    is_told = any(_says(text, failure) for text in shown)
-    if failure and not is_told and subtask.status != StepStatus.COMPLETED:
+    failure = subtask.last_failure if subtask.status != StepStatus.COMPLETED else ""
+    if failure and not is_told(failure, state.reason, state.question, state.summary):
         lines.append(f"  last failure: {inline(failure)}")
     return lines
 

@@ -6,12 +6,9 @@ It imports nothing expensive: the command line shows them without the models.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.proof.label import words
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import ProofState
 
 PAUSED = "paused"
 """The status of a waiting goal that a person has paused."""
@@ -58,23 +55,22 @@ def step_status(status: str, goal: str) -> str:
     return AT_REST.get(goal, status) if status == "in_progress" else status
 
 
-def standing(
-    goal: Mapping[str, Any] | str, verified: bool | None = None, proof: ProofState | None = None
-) -> str:
-    """Return a goal's status as people read it: `completed, proven`, `completed, unverified` without checks, `paused`.
+def is_told(text: str, *others: str | None) -> bool:
+    """Return whether every part of a text, as separated by `: `, is in one of others, whatever their white space."""
+    parts = [" ".join(part.split()).rstrip(".…") for part in text.split(": ")]
+    wholes = (" ".join(other.split()) for other in others if other)
+    return any(all(part in whole for part in parts) for whole in wholes)
 
-    `goal` is its entry of `clew status --json`, or only its status; then `verified` says whether checks passed, and
-    `proof` is the last one.
-    """
-    if isinstance(goal, str):
-        told = words(proof.label, proof.why, proof.accepted) if proof else ""
-        told = "unverified" if verified is False else told
-        return f"{goal}, {told}" if goal == "completed" and told else goal
-    if goal["status"] == "waiting" and goal.get("paused"):
+
+def standing(goal: Mapping[str, Any]) -> str:
+    """Return the status of a goal's view as people read it: `completed, proven`, `completed, unverified`, `paused`."""
+    status, made = str(goal["status"]), goal.get("proof")
+    if status == "waiting" and goal.get("paused"):
         return PAUSED
-    if goal["status"] == "in_progress" and goal.get("stopped"):
+    if status == "in_progress" and goal.get("stopped"):
         return STOPPED
-    verified, made = goal.get("verified"), goal.get("proof")
-    if goal["status"] == "completed" and made and verified is not False:
-        return f"completed, {words(made['label'], made['why'], made['accepted'])}"
-    return standing(str(goal["status"]), verified)
+    if status != "completed":
+        return status
+    if goal.get("verified") is False:
+        return "completed, unverified"
+    return f"completed, {words(made['label'], made['why'], made['accepted'])}" if made else status

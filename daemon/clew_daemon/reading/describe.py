@@ -32,6 +32,7 @@ from clew_shared.text.words import (
     warned,
     why_refused,
 )
+from clew_shared.views.publish import status_view
 
 TEXT_CHARS = 300
 
@@ -121,7 +122,7 @@ def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Entry:
 def _ended(e: ev.GoalEnded, s: State, _: Before) -> Entry:
     why = f": {_cut(e.reason)}" if e.reason else ""
     but = f"; but {passed_before(e.passed_before)}" if e.passed_before else ""
-    text = f"{standing(e.status, s.verified, s.proofs.made)} {percent(s.goal.progress())}{why}{but}"
+    text = f"{standing(status_view(s))} {percent(s.goal.progress())}{why}{but}"
     return _say(text, STATUS_STYLE.get(e.status, ""))
 
 

@@ -15,6 +15,7 @@ from clew_daemon.publish.standing import (
     PAUSED,
     after_failure,
     ground_facts,
+    is_told,
     standing,
     step_status,
 )
@@ -198,7 +199,7 @@ def _failure_lines(subtask: Mapping[str, Any], said: Iterable[str | None]) -> li
         return []
     failure = subtask.get("last_failure") or ""
     failed = f"{INDENT * 2}failed {counted(times, 'time')}"
-    if not failure or any(is_in(failure, text or "") for text in said):
+    if not failure or is_told(failure, *said):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")
 
@@ -241,15 +242,14 @@ def closing_lines(detail: GoalView) -> list[Line]:
     """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
     lines: list[Line] = []
     status, reason, question = detail["status"], detail.get("reason") or "", _question(detail)
-    is_told = status in ("completed", "in_progress") or is_in(
-        reason.removeprefix("budget: "), question
-    )
+    is_said = status in ("completed", "in_progress")
+    is_said = is_said or is_told(reason.removeprefix("budget: "), question)
     if waiting := detail.get("waiting"):
         lines += _waiting_lines(detail, waiting)
-    elif reason and not is_told:
+    elif reason and not is_said:
         lines += paragraph("reason: ", reason)
     summary = detail.get("summary") or ""
-    if summary and not is_in(summary, reason):
+    if summary and not is_told(summary, reason):
         lines += paragraph("summary: ", summary)
     if status == "failed":
         lines += [[(clean(one), "")] for one in after_failure(detail["id"], detail.get("agent"))]
@@ -296,10 +296,3 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     elif may_resume:
         lines.append([(f"{INDENT}continue: {resume}", "dim")])
     return lines
-
-
-def is_in(text: str, other: str) -> bool:
-    """Return whether every part of a text, as separated by `: `, is in another one."""
-    whole = " ".join(other.split())
-    parts = (" ".join(part.split()).rstrip(".…") for part in text.split(": "))
-    return bool(whole) and all(part in whole for part in parts)
