@@ -59,7 +59,7 @@ DAEMON = {
     "nursery.send": "clew_daemon.processes.nursery:_send",
     "nursery.answer": "clew_daemon.processes.nursery:Zygote._answered",
     "nursery.stop": "clew_daemon.processes.nursery:Nursery.stop",
-    "worker.connect": "clew_daemon.session.launcher:Launcher.agent",
+    "worker.connect": "clew_daemon.session.worker:Launcher.agent",
     "worker.record_start": "clew_daemon.session.session:Session._record_start",
     "worker.start": "clew_daemon.session.session:Session._start",
     "worker.tear_down": "clew_daemon.session.session:Session._tear_down",

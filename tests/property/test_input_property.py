@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew_daemon.cli import run
 from clew_daemon.learning.deltas import imported
-from clew_daemon.session.launcher import LINE_CHARS, LINES_MAX, WorkerOutput
+from clew_daemon.session.worker import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.faults import SettingsError
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE_S
 
-from clew_daemon.control.requests import PingRequest
+from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.reading.client import ask
 
@@ -222,7 +222,7 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
             deadline = time.monotonic() + DEADLINE_S
             answered = None
             while answered is None and daemon.poll() is None and time.monotonic() < deadline:
-                answered = ask(Path(name, "home", "run", "control.sock"), PingRequest())
+                answered = ask(Path(name, "home", "run", "control.sock"), DaemonRequest("ping"))
                 time.sleep(0.02)
             assert answered, out.read_text()
         finally:

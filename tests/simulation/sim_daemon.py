@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
+from clew_daemon.processes.cells import CellRules
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
@@ -44,7 +45,6 @@ from clew_daemon.publish import report
 from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.session.launcher import CellSpecs
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
@@ -59,14 +59,6 @@ NOWHERE = Path("/nowhere")
 MATCHES = cache(profiles.matches)
 """Asked for at each event, of the same few models."""
 
-CHANGES = {
-    "pause": ask.PauseRequest,
-    "pause --now": partial(ask.PauseRequest, now=True),
-    "continue": ask.ContinueRequest,
-    "resume": ask.ResumeRequest,
-    "cancel": ask.CancelRequest,
-    "retry": ask.RetryRequest,
-}
 REQUESTS = (
     *("feedback", "feedback", "unblock", "pause", "pause --now", "continue"),
     *("resume", "resume", "cancel", "retry", "retry"),
@@ -85,33 +77,30 @@ class SimLauncher:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def agent(self, specs: CellSpecs, *_: Any) -> SimProcess:
+    async def agent(self, rules: CellRules, *_: Any) -> SimProcess:
         """Start an agent of the goal's character."""
-        world, goal = self._world, specs.goal_id
-        folder = await self._spawned(specs)
-        lives_in, channel = cell(world, goal, "agent"), SimChannel(world, goal, specs.epoch)
+        world, goal = self._world, rules.state.goal_id
+        folder = await self._spawned(rules)
+        lives_in, channel = cell(world, goal, "agent"), SimChannel(world, goal, rules.epoch)
         child = lives_in.guard
         agent = SimAgent(world, channel, goal, world.kind(goal), folder)
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
         child.ends += [task.cancel, lambda: channel.say(None)]
-        world.trace(goal, f"epoch {specs.epoch} is {agent.character}")
+        world.trace(goal, f"epoch {rules.epoch} is {agent.character}")
         return SimProcess(lives_in, channel)
 
-    async def executor(self, specs: CellSpecs, *_: Any) -> SimExecutor:
-        folder = await self._spawned(specs)
-        return SimExecutor(self._world, specs.goal_id, specs.epoch, folder)
+    async def executor(self, rules: CellRules, *_: Any, view: Any = None, **__: Any) -> Any:
+        kind = SimView if view else SimExecutor
+        folder = await self._spawned(rules)
+        return kind(self._world, rules.state.goal_id, rules.epoch, folder)
 
-    async def view(self, specs: CellSpecs, *_: Any, **__: Any) -> SimView:
-        folder = await self._spawned(specs)
-        return SimView(self._world, specs.goal_id, specs.epoch, folder)
-
-    async def _spawned(self, specs: CellSpecs) -> Files:
+    async def _spawned(self, rules: CellRules) -> Files:
         """Take the time of a spawn, which may fail; the folder that the process works in."""
         await asyncio.sleep(self._world.rng.uniform(0.001, 0.05))
         if fault := self._world.spawn_fault():
             raise SpawnError(*fault)
-        return stood_on(self._world, specs.goal_id, specs.guard.place)
+        return stood_on(self._world, rules.state.goal_id, rules.place)
 
     def memory_mb(self, _: Any) -> float:
         world = self._world  # they have no weight, but for some
@@ -164,7 +153,7 @@ class SimDaemon:
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
         goals = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = DaemonParts(
-            places=SimpleNamespace(config=NOWHERE, outbox=None, snapshots=NOWHERE),  # type: ignore[arg-type]
+            places=SimpleNamespace(config=NOWHERE, outbox=None, snapshots=NOWHERE, folders={}),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
             goals=goals,
@@ -289,7 +278,9 @@ class SimDaemon:
                         unblock = ask.UnblockRequest(goal, blocked[0] if blocked else "none")
                         answer = await self.changes.unblock(unblock)
                     case _:
-                        answer = await self.changes.change(CHANGES[name](goal))
+                        verb, _, now = name.partition(" --")
+                        change = ask.GoalChangeRequest(verb, goal, now=bool(now) or None)
+                        answer = await self.changes.change(change)
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return
@@ -383,7 +374,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(cells, "remove_view", lambda *_: None)
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
-    replace(reports.ReportWriter, "_files_in", lambda *_: [])
+    replace(reports, "from_store", _nothing)
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
     for module, name, played in sim_snapshots.in_place_of(world):

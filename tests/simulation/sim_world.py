@@ -90,7 +90,7 @@ class World:
         self.made: set[int] = set()
         """The folders that the daemon has made."""
         self._versions: dict[str, dict[str, dict[str, str]]] = {}
-        self._pids = 1_000
+        self._pids = 1 << 23  # no process of this machine has such a one
         self.trees: dict[str, dict[str, str]] = {}
         """The contents of each snapshot."""
         self._attempts = random.Random(f"attempts of {seed}")
@@ -180,7 +180,7 @@ class World:
 
     def _goal(self, n: int) -> ev.GoalAccepted:
         rng, goal = self.rng, f"goal-{n}"
-        checks = {"ok": "test f0"} if rng.random() < 0.3 else {}
+        checks = {"ok": "./test f0"} if rng.random() < 0.3 else {}
         spec = Spec(
             description=f"the goal {n}",
             workspace=f"/ws/{rng.choice([n, n, 0])}",

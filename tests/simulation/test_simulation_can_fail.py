@@ -171,7 +171,7 @@ def _much_asked(monkeypatch, *requests):
     """Let people ask for little else than these, all the time, of goals with checks."""
     monkeypatch.setattr(sim_daemon, "REQUESTS", requests)
     monkeypatch.setattr(sim_daemon, "ASKED_EVERY_S", 1.0)
-    checks = {"a": "test f0", "b": "test f1"}
+    checks = {"a": "./test f0", "b": "./test f1"}
     every_world(monkeypatch, spec={"checks": checks}, requests=60, deaths=())
 
 

@@ -24,8 +24,10 @@ from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Sp
         ("python3 -m greet", Tool("python3")),
         ("python3 -m unittest -v", Tool("python3")),
         ("python3 -c 'import greet'", Tool("python3")),
+        ("test -f x", Tool("test")),
+        ("cd a && pytest", Tool("cd")),
         *[(one, None) for one in (
-            "./greet --help", "bin/greet", ".venv/bin/pytest", "/usr/bin/x", "test -f x", "[ -f x ]", "cd a && pytest",
+            "./greet --help", "bin/greet", ".venv/bin/pytest", "/usr/bin/x", "[ -f x ]",
             ". .venv/bin/activate && pytest", "! grep x y", "pytest || true", "pytest; true", "pytest &", "a\nb",
             "(cd a; b)", "$PY -m pytest", '"my tool"', "PATH=bin:$PATH greet", "PYTHONPATH=src python3 -m pytest",
             "greet() { true; }", "if a; then b; fi", "", "x='a b' pytest",
@@ -59,6 +61,7 @@ def test_the_shell_that_runs_the_checks_says_what_is_missing(tmp_path):
     (tmp_path / "tox.py").touch()
     tools = {
         "there": Tool("sh"),
+        "built_in": Tool("cd"),
         "not": Tool("no-such-program"),
         "no_python": Tool("python9.99", "pytest"),
         "runs": Tool("python3", "unittest"),

@@ -1,4 +1,4 @@
-"""Places at the control socket: who waits for an answer keeps one, who is idle gives way."""
+"""Places at the control socket: who waits for an answer keeps one."""
 
 import asyncio
 import json
@@ -67,22 +67,3 @@ async def test_a_request_that_is_under_way_is_never_dropped_for_another_client(p
                 assert (await line(client))["result"]["waited"]
         assert 1 <= len(logs) < 300  # one a second
         assert {entry["event"] for entry in logs} == {"control.refused"}
-
-
-async def test_of_idle_clients_the_one_that_has_been_idle_longest_gives_way(path):
-    async with served(path) as one:
-        one.go.set()
-        with ExitStack() as closing:
-            clients = [await one.client(asks=True) for _ in range(CLIENTS_MAX)]
-            for client in clients:
-                closing.callback(client[1].close)
-                await line(client)
-            first, *others = clients
-            for client in others:  # asks once more: the first one has been idle longest
-                client[1].write(b'{"jsonrpc":"2.0","id":2,"method":"wait","params":{}}\n')
-                await line(client)
-            more = await one.client(asks=True)
-            closing.callback(more[1].close)
-            assert (await line(more))["result"]["waited"]
-            async with asyncio.timeout(60):
-                assert await first[0].read() == b""

@@ -5,37 +5,26 @@ import pytest
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
-    PauseRequest,
-    RemoveStrategyRequest,
+    GoalChangeRequest,
+    MoveStrategyRequest,
     StatusRequest,
 )
 from clew_daemon.control.server import ControlError
 
 
-async def read(kind, params):
-    """The request that a handler of this kind is given."""
-    found = []
-
-    async def answer(request):
-        found.append(request)
-        return {}
-
-    await handler(kind, answer)[kind.method](params)
-    return found[0]
-
-
 @pytest.mark.parametrize(
-    ("kind", "params", "name"),
+    ("kind", "method", "params", "name"),
     [
-        (StatusRequest, {"goal": 5}, "goal"),
-        (StatusRequest, {"limit": True}, "limit"),
-        (StatusRequest, {"limit": "3"}, "limit"),
-        (FeedbackRequest, {"goal": "a"}, "text"),
-        (PauseRequest, {"goals": ["a", 1]}, "goals"),
-        (PauseRequest, {"goal": "a", "all": "no"}, "all"),
-        (RemoveStrategyRequest, {}, "id"),
+        (StatusRequest, "status", {"goal": 5}, "goal"),
+        (StatusRequest, "status", {"limit": True}, "limit"),
+        (StatusRequest, "status", {"limit": "3"}, "limit"),
+        (FeedbackRequest, "feedback", {"goal": "a"}, "text"),
+        (GoalChangeRequest, "pause", {"goals": ["a", 1]}, "goals"),
+        (GoalChangeRequest, "pause", {"goal": "a", "all": "no"}, "all"),
+        (MoveStrategyRequest, "playbook_remove", {}, "id"),
     ],
 )
-async def test_a_parameter_that_is_missing_or_of_another_type_is_named(kind, params, name):
-    with pytest.raises(ControlError, match=f"{kind.method}: `{name}`: "):
-        await read(kind, params)
+async def test_a_parameter_that_is_missing_or_of_another_type_is_named(kind, method, params, name):
+    handlers = handler(kind, lambda _: None, method)
+    with pytest.raises(ControlError, match=f"{method}: `{name}`: "):
+        await handlers[method](params)

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.control import server as server_module
-from clew_daemon.control.follow import Following
+from clew_daemon.control.handlers import Following
 from clew_daemon.control.lookup import handler
-from clew_daemon.control.requests import FollowRequest, PingRequest
+from clew_daemon.control.requests import DaemonRequest, FollowRequest
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.ledger import Cursor, Ledger, NewEvent
@@ -27,7 +27,7 @@ class Daemon:
         self.socket = folder / "control.sock"
         answers = {
             **handler(FollowRequest, self.following.follow),
-            **handler(PingRequest, self._ping),
+            **handler(DaemonRequest, self._ping, "ping"),
         }
         self.control = Control(self.socket, answers)
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from clew_shared.judge import masks
+from clew_shared.judge import reading
 from clew_shared.record import snapshot
 
 
@@ -53,7 +53,7 @@ def test_what_is_remembered_stays_below_64_kb_and_is_json(played):
     ],
 )
 def test_only_times_durations_and_ids_are_left_out(text, expected):
-    assert masks.masked(masks.laid_out(text)) == expected
+    assert reading.masked(reading.laid_out(text)) == expected
 
 
 def test_what_is_refused_because_the_daemon_stops_is_no_idle_step(agent):

@@ -8,8 +8,7 @@ from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import DeltaError, Draft, fold
 from clew_daemon.learning.playbook import select
 from clew_daemon.learning.review import ReviewFold, lessons, tag_for
-from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.playbook import LearnedPlaybook
+from clew_shared.playbook.playbook import Bullet, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook, encode
@@ -27,7 +26,7 @@ class Kept:
 
     def do(self, change, *, at=NOW):
         """Decide, record and fold; the events of it."""
-        draft = Draft.of(self.playbook, at, "g-1")
+        draft = Draft(self.playbook.copy(), at, "g-1")
         change(draft)
         self.playbook = draft.playbook
         self.events += draft.events

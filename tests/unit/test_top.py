@@ -8,7 +8,7 @@ from textual.widgets import Static
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
-    PauseRequest,
+    GoalChangeRequest,
     StatusRequest,
     UnblockRequest,
 )
@@ -48,7 +48,7 @@ class Home:
             await self.emit(goal, event)
 
     async def emit(self, goal, event, output=None):
-        await self.store.emit(self.store.cores[goal], event, output)
+        await self.store.decide(self.store.cores[goal], lambda core: core.emit(event, output))
 
     async def action(self, goal, output, *, tool="run_command"):
         allowed = ev.ActionAllowed(
@@ -163,7 +163,7 @@ async def daemon(home):
 
     answers = {
         **handler(StatusRequest, status),
-        **handler(PauseRequest, done),
+        **handler(GoalChangeRequest, done, "pause"),
         **handler(FeedbackRequest, done),
         **handler(UnblockRequest, refused),
     }
@@ -191,7 +191,7 @@ async def test_a_change_is_sent_once_it_is_confirmed_and_names_its_command(home,
         await top.press("p")
         await top.on(ConfirmDialog)
         await top.press("y")
-        await top.until(lambda: daemon == [PauseRequest("stuck")])
+        await top.until(lambda: daemon == [GoalChangeRequest("pause", "stuck")])
 
 
 async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):

@@ -43,7 +43,7 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.session.launcher import Launcher
+from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TypedDict
 
 from clew_daemon.control.lookup import (
     RUNBOOK_DONE,
@@ -24,7 +23,6 @@ from clew_daemon.control.requests import (
     EditRequest,
     FeedbackRequest,
     GoalChangeRequest,
-    PauseRequest,
     UnblockRequest,
 )
 from clew_daemon.control.server import ControlError, refuse_abandoned
@@ -79,13 +77,6 @@ def request_basis(core: Core) -> tuple[str, bool, int]:
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
-class GoalError(TypedDict):
-    """Why one of several goals was not changed."""
-
-    id: str
-    error: str
-
-
 class GoalChanges:
     """Changes to goals that a person asks for."""
 
@@ -97,16 +88,16 @@ class GoalChanges:
 
     async def change(
         self, request: GoalChangeRequest
-    ) -> GoalAnswer | dict[str, list[GoalAnswer | GoalError]]:
-        """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
-        verb = request.method
-        if isinstance(request, PauseRequest) and request.now:
-            verb = "pause --now"
+    ) -> GoalAnswer | dict[str, list[GoalAnswer | dict[str, str]]]:
+        """Change one goal, or several: then `{"results": [...]}` has the answer or the `error` of each."""
+        verb = "pause --now" if request.now else request.method
         if request.all:
-            states = [*self._goals.states().items()]
-            if verb == "continue":
-                states = [one for one in states if one[1].goal.status in CONTINUED]
-            meant = [goal for goal, state in states if not self._objection(verb, state)]
+            meant = [
+                goal
+                for goal, state in self._goals.states().items()
+                if (verb != "continue" or state.goal.status in CONTINUED)
+                and not self._objection(verb, state)
+            ]
         elif request.goals is None:
             return await self._change_one(verb, request.goal)
         elif len(request.goals) > GOALS_MAX:
@@ -123,7 +114,7 @@ class GoalChanges:
         except ControlError:
             return name
 
-    async def _result(self, verb: str, goal: str) -> GoalAnswer | GoalError:
+    async def _result(self, verb: str, goal: str) -> GoalAnswer | dict[str, str]:
         try:
             return await self._change_one(verb, goal)
         except (ControlError, LedgerError) as error:
@@ -133,33 +124,30 @@ class GoalChanges:
         core = await self._lookup.whole(goal)
         if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
-        return answer(core.state, await self._carry_out(verb, core))
+        now, state = time.time(), core.state
+        match verb:
+            case "pause" | "pause --now":
+                running = running_action(state, now) if verb == "pause" else ""
+                paused = ev.GoalWaiting(at=now, reason="paused", paused=True)
+                event = None if state.paused else paused
+                said = await self._stop(core, event, "paused", after=running)
+            case "cancel":
+                ended = ev.GoalEnded(at=now, status="cancelled", reason="cancelled by you")
+                said = await self._stop(core, ended, "cancelled")
+            case "rm":
+                await self._goals.emit(core, ev.GoalRemoved(at=now))
+                said = "removed from the lists; its record stays"
+            case _:
+                said = await self._requeue(core, verb)
+        return answer(core.state, said)
 
     def _objection(self, verb: str, state: State) -> str:
         return objection(verb, state, runbook=has_runbook(state, self._d.settings))
 
-    async def _carry_out(self, verb: str, core: Core) -> str:
-        now = time.time()
-        match verb:
-            case "pause" | "pause --now":
-                running = running_action(core.state, now) if verb == "pause" else ""
-                paused = ev.GoalWaiting(at=now, reason="paused", paused=True)
-                event = None if core.state.paused else paused
-                return await self._stop(core, event, "paused", after=running)
-            case "cancel":
-                ended = ev.GoalEnded(at=now, status="cancelled", reason="cancelled by you")
-                return await self._stop(core, ended, "cancelled")
-            case "rm":
-                await self._goals.emit(core, ev.GoalRemoved(at=now))
-                return "removed from the lists; its record stays"
-            case _:
-                return await self._requeue(core, verb)
-
     async def _stop(self, core: Core, event: ev.Event | None, done: str, *, after: str = "") -> str:
         """Record the event, after which every proposal is refused; then end the worker. Return what was done.
 
-        `after`: the action that it may end first. On a full disk the worker is ended at once, recorded or not: it may
-        be what fills the disk, and how it ends may have no room on record.
+        `after`: the action that it may end first. On a full disk the worker is ended at once, recorded or not.
         """
         goal, goals = core.state.goal_id, self._goals
         if event:
@@ -188,26 +176,24 @@ class GoalChanges:
 
     async def _is_recorded(self, core: Core) -> bool:
         """Return whether all that a goal has emitted is durable, or is soon."""
-        goals = self._goals
-        commit = asyncio.ensure_future(goals.commit(core))
-        is_full = goals.ledger.state is LedgerState.FULL
+        commit = asyncio.ensure_future(self._goals.commit(core))
+        is_full = self._goals.ledger.state is LedgerState.FULL
         await asyncio.wait([commit], timeout=0 if is_full else RECORD_S)
-        if commit.done():
-            commit.result()
-            return True
-        commit.cancel()
-        return False
+        if not commit.done():
+            commit.cancel()
+            return False
+        commit.result()
+        return True
 
     async def _requeue(self, core: Core, by: str) -> str:
         """Queue a goal again once its last worker has ended; ControlError if another request came first.
 
-        One that rests is reopened: what stopped it no longer counts, since a person has decided. Where a pause still
-        waits for the running action, the next worker begins after that.
+        One that rests is reopened: what stopped it no longer counts, since a person has decided.
         """
-        before, goal = request_basis(core), core.state.goal_id
-        waits = core.state.goal.status == GoalStatus.WAITING
-        reopen = not waits or core.state.plan.replan_required == "person"
-        running = running_action(core.state, time.time()) if core.state.paused else ""
+        before, state = request_basis(core), core.state
+        goal, waits = state.goal_id, state.goal.status == GoalStatus.WAITING
+        reopen = not waits or state.plan.replan_required == "person"
+        running = running_action(state, time.time()) if state.paused else ""
         if not running:
             await self._supervisor.halt(goal, by)
         await self._goals.whole(goal)
@@ -227,19 +213,14 @@ class GoalChanges:
         requeued = ev.GoalRequeued(
             at=at, by=by, reopen=reopen, lifts=reopen, after=after, subtask=subtask, make=make
         )
-        with self._goals.entering(core):
-            if stranger:
-                core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
-            core.emit(requeued)
-        await self._goals.commit(core)
+        known = [ev.WorkspaceKnown(at=at, identity=stranger, by="person")] if stranger else []
+        await self._goals.emit(core, *known, requeued)
         if by == "retry":
             return "queued again"
-        said = [f"continues after {running}" if running else "continues"]
+        then = f"continues after {running}" if running else "continues"
         if by == "resume":
-            said = ["resumed", *said] if running else ["resumed"]
-        return "; ".join(said)
-
-    # -- what a person says --------------------------------------------------------------------------
+            return f"resumed; {then}" if running else "resumed"
+        return then
 
     async def feedback(self, request: FeedbackRequest) -> GoalAnswer:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
@@ -249,18 +230,17 @@ class GoalChanges:
         if len(request.text) > FEEDBACK_CHARS_MAX:
             most = f"more than {FEEDBACK_CHARS_MAX:,} characters"
             raise ControlError(f"the feedback has {most}: put it in a file of the workspace")
-        text, before = redact(request.text), core.state.goal.status
+        text, goal, before = redact(request.text), core.state.goal_id, core.state.goal.status
         if before == GoalStatus.BLOCKED:
-            await self._supervisor.halt(core.state.goal_id, "feedback")
-            core = await self._goals.whole(core.state.goal_id)
+            core = await self._halted(goal, "feedback")
             if core.state.ended:  # it was cancelled while its worker stopped
                 raise ControlError(
-                    f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
+                    f"{goal} is {core.state.goal.status} now; the feedback was not recorded"
                 )
         refuse_abandoned()
         state = core.state
         await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
-        if session := self._supervisor.session(state.goal_id):
+        if session := self._supervisor.session(goal):
             session.send_feedback(text)
         if before == GoalStatus.BLOCKED:
             return answer(state, "recorded; the goal continues with it")
@@ -270,14 +250,15 @@ class GoalChanges:
             return answer(state, f"recorded. {RUNBOOK_DONE}")
         return answer(state, f"recorded; `clew continue {called(state)}` continues it")
 
+    async def _halted(self, goal: str, by: str) -> Core:
+        await self._supervisor.halt(goal, by)
+        return await self._goals.whole(goal)
+
     async def _say(self, core: Core, word: ev.Event, by: str) -> None:
         """Record a person's word, and that a blocked goal goes on `by` it."""
-        blocked = core.state.goal.status == GoalStatus.BLOCKED
-        with self._goals.entering(core):
-            core.emit(word)
-            if by and blocked:
-                core.emit(ev.GoalRequeued(at=word.at, by=by, reopen=True))
-        await self._goals.commit(core)
+        goes_on = by and core.state.goal.status == GoalStatus.BLOCKED
+        then = [ev.GoalRequeued(at=word.at, by=by, reopen=True)] if goes_on else []
+        await self._goals.emit(core, word, *then)
 
     async def unblock(self, request: UnblockRequest) -> GoalAnswer:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
@@ -288,16 +269,14 @@ class GoalChanges:
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
         goes_on = bool(core.state.plan.replan_required or core.state.attempts.asked_step)
         if goes_on:
-            await self._supervisor.halt(core.state.goal_id, "unblock")
-            core = await self._goals.whole(core.state.goal_id)
+            core = await self._halted(core.state.goal_id, "unblock")
         refuse_abandoned()
         before, word = core.state.goal.status, ev.Unblocked(at=time.time(), signature=signature)
         await self._say(core, word, "unblock" if goes_on else "")
         state, then = core.state, ""
         if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
-            then = (
-                f"; the goal is {shown_status(state)}: `clew continue {called(state)}` continues it"
-            )
+            way = f"`clew continue {called(state)}` continues it"
+            then = f"; the goal is {shown_status(state)}: {way}"
         elif state.goal.status == GoalStatus.QUEUED and before == GoalStatus.BLOCKED:
             then = "; the goal continues"
         return answer(state, f"allowed again: {signature}{then}")
@@ -358,16 +337,12 @@ class GoalChanges:
             _reject(faults)
         seq = state.edited_seq or state.accepted_seq
         old = await asyncio.to_thread(self._goals.ledger.output, seq)
-        tasks = found.tasks
-        is_other = tasks != tasks_of(old or b"")
+        tasks = None if found.tasks == tasks_of(old or b"") else found.tasks
         fields = (key for key in Spec.model_fields if key not in UNSEEN)
         differing = (key for key in fields if getattr(state.spec, key) != getattr(spec, key))
-        changed = [NAMES.get(key, key) for key in differing] + ["tasks"] * is_other
+        changed = [NAMES.get(key, key) for key in differing] + ["tasks"] * (tasks is not None)
         return ev.GoalEdited(
-            at=time.time(),
-            spec=spec,
-            tasks=tasks if is_other else None,
-            changed=tuple(dict.fromkeys(changed)),
+            at=time.time(), spec=spec, tasks=tasks, changed=tuple(dict.fromkeys(changed))
         )
 
 

@@ -1,18 +1,19 @@
-"""What answers each request of the control socket: those about the daemon, the playbook and undo are answered here."""
+"""What answers each request of the control socket: those about the daemon, the playbook, undo, and the stream."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from clew_daemon.control import requests as rq
-from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges, trouble
 from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
-from clew_daemon.control.server import ControlError, Handler
+from clew_daemon.control.server import ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
 from clew_daemon.learning.deltas import from_entry
@@ -21,6 +22,7 @@ from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
+from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import limits_of
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
@@ -29,7 +31,8 @@ from clew_daemon.undo.planning import UndoRefused
 from clew_daemon.undo.undo import Undo, VisitFailed
 from clew_daemon.undo.view import undo_view
 from clew_shared.config.settings import SettingChange
-from clew_shared.ledger import LedgerState
+from clew_shared.core.journal import RecordedEvent
+from clew_shared.ledger import Cursor, EventRow, LedgerState
 from clew_shared.ledger.errors import BOUNDS_S
 from clew_shared.record.life_events import GoalEnded
 from clew_shared.record.model import GoalStatus
@@ -70,53 +73,51 @@ class ControlHandlers:
         goals = GoalChanges(self._d, self._supervisor, self._lookup)
         recorded = partial(handler, record=self._goals.ledger)
         following = Following(self._goals, self._lookup, self._status)
+        requeued = ("continue", "resume", "retry", "rm")
+        moved = ("playbook_remove", "playbook_restore")
         return {
-            **handler(rq.PingRequest, lambda _: self._view()),
-            **handler(rq.HealthRequest, self._health),
+            **handler(
+                rq.DaemonRequest,
+                self._daemon,
+                "ping",
+                "health",
+                "reload",
+                "settings",
+                "executor_env",
+            ),
             **handler(rq.StatusRequest, self._status),
             **handler(rq.FollowRequest, following.follow),
-            **handler(rq.ReloadRequest, self._reload),
-            **handler(rq.SettingsRequest, self._settings),
-            **handler(rq.ExecutorEnvRequest, self._executor_env),
             **recorded(rq.FeedbackRequest, goals.feedback),
             **recorded(rq.UnblockRequest, goals.unblock),
-            **handler(rq.PauseRequest, goals.change),
-            **recorded(rq.ContinueRequest, goals.change),
-            **recorded(rq.ResumeRequest, goals.change),
-            **handler(rq.CancelRequest, goals.change),
-            **recorded(rq.RetryRequest, goals.change),
-            **recorded(rq.RemoveRequest, goals.change),
+            **handler(rq.GoalChangeRequest, goals.change, "pause", "cancel"),
+            **recorded(rq.GoalChangeRequest, goals.change, *requeued),
             **recorded(rq.EditRequest, goals.edit),
             **handler(rq.UndoRequest, self._undo_goal),
             **recorded(rq.AcceptRequest, self._accept),
-            **recorded(rq.RemoveStrategyRequest, self._move_strategy),
-            **recorded(rq.RestoreStrategyRequest, self._move_strategy),
+            **recorded(rq.MoveStrategyRequest, self._move_strategy, *moved),
             **recorded(rq.PruneRequest, self._prune),
             **recorded(rq.ImportRequest, self._import),
         }
 
-    # -- the daemon ----------------------------------------------------------------------------------
-
-    async def _health(self, _: rq.HealthRequest) -> JsonObject:
-        ledger = self._goals.ledger
-        times = ledger.times
-        commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
-        return {"ledger": ledger.state.value, "commits": commits}
-
-    async def _settings(self, _: rq.SettingsRequest) -> JsonObject:
-        """Return what the config sets, and no defaults: what applies to a model depends on what is set."""
-        return self._d.settings.model_dump(mode="json", exclude_unset=True)
-
-    async def _executor_env(self, _: rq.ExecutorEnvRequest) -> JsonObject:
-        """Return the environment of executors: for `clew doctor`, which may have been started with another one."""
-        return {**executor_env(self._d.settings, self._d.keys.env, self._d.git)}
-
-    async def _reload(self, _: rq.ReloadRequest) -> JsonObject:
-        changes = await self._apply_config()
-        shown = ("key", "old", "new", "applies")
-        return {"changes": [{name: getattr(one, name) for name in shown} for one in changes]}
-
-    # -- goals ---------------------------------------------------------------------------------------
+    async def _daemon(self, request: rq.DaemonRequest) -> JsonObject:
+        ledger, settings = self._goals.ledger, self._d.settings
+        match request.method:
+            case "health":
+                times = ledger.times
+                commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
+                return {"ledger": ledger.state.value, "commits": commits}
+            case "settings":  # without defaults: what applies to a model depends on what is set
+                return settings.model_dump(mode="json", exclude_unset=True)
+            case "executor_env":  # for `clew doctor`, which may have been started with another one
+                return {**executor_env(settings, self._d.keys.env, self._d.git)}
+            case "reload":
+                shown = ("key", "old", "new", "applies")
+                changes = await self._apply_config()
+                return {
+                    "changes": [{name: getattr(one, name) for name in shown} for one in changes]
+                }
+            case _:
+                return await self._view()
 
     async def _status(self, request: rq.StatusRequest) -> JsonObject:
         if request.limit is not None and request.limit < 0:
@@ -131,9 +132,8 @@ class ControlHandlers:
         last = self._lookup.find(request.before).state.accepted_seq if request.before else None
         shown, left_out = listed(states.values(), request.limit, last)
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
-        inbox = await self._inbox_left.now()
-        more = {"more": left_out > 0, "left_out": left_out}
-        return {"daemon": await self._view(), "goals": goals, **more, **inbox}
+        more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
+        return {"daemon": await self._view(), "goals": goals, **more}
 
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""
@@ -168,14 +168,12 @@ class ControlHandlers:
                     f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
                 )
             at, state, why = time.time(), core.state, redact(request.why)
+            accepted = ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
             ended = GoalEnded(
                 at=at, status="completed", summary=state.summary, verified=state.checked,
                 proof=made.label, passed_before=state.passed_before,
             )  # fmt: skip
-            with self._goals.entering(core):
-                core.emit(ProofAccepted(at=at, world=made.world, tree=made.tree, why=why))
-                core.emit(ended)
-            await self._goals.commit(core)
+            await self._goals.emit(core, accepted, ended)
         return answer(core.state, "accepted; the goal is completed")
 
     async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
@@ -183,8 +181,7 @@ class ControlHandlers:
         core, supervisor = await self._lookup.whole(request.goal), self._supervisor
         state, goal = core.state, core.state.goal_id
         if request.subtask is not None:
-            task, index = request.subtask
-            tasks = state.goal.tasks
+            (task, index), tasks = request.subtask, state.goal.tasks
             if not (0 <= task < len(tasks) and 0 <= index < len(tasks[task].subtasks)):
                 raise ControlError(f"{goal} has no subtask {index} in a task {task}, from 0")
         if not state.workable:  # its last worker may still be ending
@@ -212,14 +209,9 @@ class ControlHandlers:
                 raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
         return dict(await asyncio.to_thread(undo_view, core.state, result))
 
-    # -- the playbook --------------------------------------------------------------------------------
-
-    async def _move_strategy(
-        self, request: rq.RemoveStrategyRequest | rq.RestoreStrategyRequest
-    ) -> JsonObject:
-        """Archive a strategy, or restore it from the archive."""
+    async def _move_strategy(self, request: rq.MoveStrategyRequest) -> JsonObject:
         try:
-            if isinstance(request, rq.RemoveStrategyRequest):
+            if request.method == "playbook_remove":
                 await self._d.playbook.change(lambda draft: draft.remove(request.id, "by a person"))
             else:
                 await self._d.playbook.change(lambda draft: draft.restore(request.id))
@@ -245,3 +237,94 @@ class ControlHandlers:
             return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(bullets)))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None
+
+
+BATCH_ROWS = 500
+BATCH_BYTES = 256 << 10
+"""The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
+
+COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
+
+SILENCE_S = 10.0
+"""An empty batch is sent after this time without events: it shows that the daemon runs."""
+
+ENDED_SHOWN = 50
+"""How many goals that ended are in the state that a client begins with; `status` has the others."""
+
+
+class Following:
+    """Answers `follow`; `status` answers a `rq.StatusRequest`."""
+
+    def __init__(
+        self,
+        goals: GoalEvents,
+        lookup: GoalLookup,
+        status: Callable[[rq.StatusRequest], Awaitable[Mapping[str, Any]]],
+    ) -> None:
+        self._goals = goals
+        self._lookup = lookup
+        self._status = status
+
+    async def follow(self, request: rq.FollowRequest) -> Stream:
+        """Return where the stream begins, with the state as it is after that, unless it continues from `after`."""
+        goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
+        try:
+            asked = None if request.after is None else Cursor.parse(request.after)
+        except ValueError:
+            problem = f"`after` is {str(request.after)[:100]!r}"
+            raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
+        ledger = self._goals.ledger
+        after = await asyncio.to_thread(
+            lambda: asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
+        )
+        answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
+        if after != asked:
+            found = await self._status(rq.StatusRequest(limit=None if goal else ENDED_SHOWN))
+            answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
+        return Stream(answer, self._lines(after, goal))
+
+    async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
+        """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
+        listeners, wake = self._goals.listeners, asyncio.Event()
+
+        def heard(_goal: str, _events: list[RecordedEvent]) -> None:
+            wake.set()
+
+        listeners.append(heard)
+        try:
+            silent_at = time.monotonic() + SILENCE_S
+            while True:
+                wake.clear()
+                rows = await asyncio.to_thread(self._next, after)
+                if rows is None:
+                    return  # the client asks again, and is answered with a reset
+                if rows:
+                    after = Cursor(rows[-1].seq, rows[-1].hash)
+                wanted = [row for row in rows if goal in ("", row.goal)]
+                if wanted or time.monotonic() >= silent_at:
+                    silent_at = time.monotonic() + SILENCE_S
+                    yield _line(after, wanted)
+                if rows:
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, silent_at - time.monotonic())):
+                        await wake.wait()
+                        await asyncio.sleep(COLLECT_S)
+        finally:
+            listeners.remove(heard)
+
+    def _next(self, after: Cursor) -> list[EventRow] | None:
+        """Read the next events; None if some after the cursor were purged."""
+        ledger = self._goals.ledger
+        rows = ledger.page(after.seq, BATCH_ROWS, BATCH_BYTES)
+        return None if ledger.last_purged() > after.seq else rows
+
+
+def _line(after: Cursor, rows: list[EventRow]) -> bytes:
+    """Return the notification of events up to and including `after`; they are in it as the ledger has them."""
+    events = b",".join(
+        b'{"seq":%d,"goal":%b,"event":%b}' % (row.seq, json.dumps(row.goal).encode(), row.body)
+        for row in rows
+    )
+    head = b'{"jsonrpc":"2.0","method":"events","params":{"after":"%b","events":['
+    return b"%b%b]}}\n" % (head % str(after).encode(), events)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypedDict, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +17,6 @@ from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goals import GoalStore
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger, LedgerState
-from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.record.transitions import has_follow_up
 from clew_shared.text.spelling import closest
@@ -34,48 +34,33 @@ ANSWER_S = 20.0
 
 
 def objection(verb: str, state: State, *, runbook: bool) -> str:
-    """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened.
-
-    `pause --now` does not wait for the action that is carried out.
-    """
-    status, goal, shown = GoalStatus(state.goal.status), called(state), shown_status(state)
-    why, applies = "", False
-    match verb:
-        case "pause" | "pause --now" if state.paused and state.in_flight:
-            applies = verb == "pause --now"
-            why = "pausing already; --now interrupts its running action"
-        case "pause" | "pause --now":
-            applies = not (state.ended or status is GoalStatus.BLOCKED or state.paused)
-            why = f"{shown}; there is nothing to pause"
-        case "cancel":
-            applies, why = not state.ended, f"already {status}"
-        case "rm":
-            applies = state.ended and not state.removed
-            why = f"{shown}, not ended: `clew cancel {goal}` first"
-            why = "removed already" if state.removed else why
-        case "edit" if state.in_flight:
-            why = "at work until its running action ends: wait, or `clew pause --now`"
-        case "edit" if status is GoalStatus.IN_PROGRESS:
-            why = f"at work: `clew pause {goal}` first, then edit it, and `clew continue {goal}`"
-        case "edit":
-            applies = status is not GoalStatus.COMPLETED
-            why = "completed: submit another goal, or say what is missing (`clew feedback`)"
-        case _ if status is not GoalStatus.COMPLETED or verb == "resume":
-            applies = status in _GOES_ON[verb]
-            why = f"{shown}; there is nothing to {verb}"
-        case _ if runbook:
-            why = f"completed. {RUNBOOK_DONE}"
-        case _:
-            applies = has_follow_up(state)
-            why = f"completed; say first what is missing (`clew feedback {goal} …`), then `clew {verb} {goal}`"
-    return "" if applies else why
+    """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened."""
+    status, goal, shown = str(state.goal.status), called(state), shown_status(state)
+    acts, done = bool(state.in_flight), status == "completed"
+    at_work = f"at work: `clew pause {goal}` first, then edit it, and `clew continue {goal}`"
+    rests = state.ended or status == "blocked" or (state.paused and not acts)
+    nothing = f"{shown}; there is nothing to {verb.removesuffix(' --now')}"
+    missing = f"say first what is missing (`clew feedback {goal} …`), then `clew {verb} {goal}`"
+    refusals = (
+        (("pause",), state.paused and acts, "pausing already; --now interrupts its running action"),
+        (("pause", "pause --now"), rests, nothing),
+        (("cancel",), state.ended, f"already {status}"),
+        (("rm",), state.removed, "removed already"),
+        (("rm",), not state.ended, f"{shown}, not ended: `clew cancel {goal}` first"),
+        (("edit",), acts, "at work until its running action ends: wait, or `clew pause --now`"),
+        (("edit",), status == "in_progress", at_work),
+        (("edit",), done, "completed: submit another goal, or say what is missing (`clew feedback`)"),
+        (("continue", "retry"), done and runbook, f"completed. {RUNBOOK_DONE}"),
+        (("continue", "retry"), done and not has_follow_up(state), f"completed; {missing}"),
+        (tuple(_GOES_ON), status not in _GOES_ON.get(verb, ()), nothing),
+    )  # fmt: skip
+    return next((why for verbs, holds, why in refusals if verb in verbs and holds), "")
 
 
-_CUT_SHORT = {GoalStatus.BLOCKED, GoalStatus.FAILED, GoalStatus.CANCELLED}
 _GOES_ON = {
-    "resume": {GoalStatus.BLOCKED, GoalStatus.WAITING},
-    "continue": {*_CUT_SHORT, GoalStatus.WAITING},
-    "retry": _CUT_SHORT,
+    "resume": ("blocked", "waiting"),
+    "continue": ("blocked", "failed", "cancelled", "waiting", "completed"),
+    "retry": ("blocked", "failed", "cancelled", "completed"),
 }
 
 
@@ -96,20 +81,23 @@ def answer(state: State, effect: str) -> GoalAnswer:
 
 
 def handler(
-    kind: type[R], answer: Callable[[R], Awaitable[Answer]], record: Ledger | None = None
+    kind: type[R],
+    answer: Callable[[R], Awaitable[Answer]],
+    *methods: str,
+    record: Ledger | None = None,
 ) -> dict[str, Handler]:
-    """Return the handler of one method, by its name: it reads the request and answers it.
+    """Return the handlers of these methods, or of the one of a kind of request: each reads a request and answers it.
 
     One whose answer waits for the `record` of it raises ControlError while there is no room for that.
     """
     adapter = TypeAdapter(kind)
 
-    async def handle(params: Mapping[str, object]) -> Answer:
+    async def handle(method: str, params: Mapping[str, object]) -> Answer:
         try:  # as JSON, in which a list is a tuple although nothing is coerced
-            request = adapter.validate_json(to_json(params), strict=True)
+            request = adapter.validate_json(to_json({**params, "method": method}), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
-            raise ControlError(f"{kind.method}: `{first['loc'][0]}`: {first['msg']}") from None
+            raise ControlError(f"{method}: `{first['loc'][0]}`: {first['msg']}") from None
         if record is None:
             return await answer(request)
         if not record.has_room:
@@ -123,7 +111,7 @@ def handler(
             raise ControlError("the disk is full: this is done as soon as there is space")
         raise ControlError("this takes long: it is still being done")
 
-    return {kind.method: handle}
+    return {method: partial(handle, method) for method in methods or (kind.method,)}
 
 
 class GoalLookup:

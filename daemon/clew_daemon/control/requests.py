@@ -1,13 +1,9 @@
-"""The requests of the control socket, one class each: the command line builds them, the daemon checks them.
-
-Plain data that imports nothing expensive, since every command of the command line may send one. `lookup` reads them
-from JSON; the code that carries them out checks the limits of their values.
-"""
+"""The requests of the control socket, plain data: the command line builds them, the daemon checks them (`lookup`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, dataclass_transform
 
 GOALS_MAX = 1_000  # How many goals one request may name
 IMPORTED_AT_ONCE_MAX = 100  # How many strategies one request may import
@@ -15,36 +11,37 @@ IMPORTED_AT_ONCE_MAX = 100  # How many strategies one request may import
 
 @dataclass_transform(frozen_default=True)
 class ControlRequest:
-    """A request, as a frozen dataclass; `method` is its name on the socket."""
+    """A request, as a frozen dataclass; `method` is its name on the socket, a field where a class has several."""
 
-    method: ClassVar[str]
+    method: str
 
     def __init_subclass__(cls, method: str = "") -> None:
-        cls.method = method
+        if method:
+            cls.method = method
         dataclass(frozen=True)(cls)
 
     def params(self) -> dict[str, Any]:
         """Return the parameters as they are sent: without those that are None."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {name: value for name, value in values.items() if value is not None}
+        names = [field.name for field in fields(self) if field.name != "method"]  # type: ignore[arg-type]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-# ---- the daemon
+class DaemonRequest(ControlRequest):
+    """A request to the daemon without parameters.
+
+    `ping` asks for its view (process, version, whether it is ready), `health` for the state of the ledger and a
+    histogram of how long commits took, `settings` for those in force, `executor_env` for the environment of executors;
+    `reload` has it read the config again.
+    """
+
+    method: str
 
 
-class PingRequest(ControlRequest, method="ping"):
-    """Ask for the view of the daemon: its process, version, and whether it is ready."""
-
-
-class HealthRequest(ControlRequest, method="health"):
-    """Ask for the state of the ledger, and for a histogram of how long commits to it took."""
+# ---- goals: `goal` is a name, an id, or the beginning of either
 
 
 class StatusRequest(ControlRequest, method="status"):
-    """Ask for one goal's tree, or for the goals that have not ended and the last `limit` of the others (None: all).
-
-    `before` restricts both to goals that were accepted before that one.
-    """
+    """Ask for one goal's tree, or for those accepted `before` one: all that go on, the last `limit` that ended."""
 
     goal: str | None = None
     before: str | None = None
@@ -52,28 +49,10 @@ class StatusRequest(ControlRequest, method="status"):
 
 
 class FollowRequest(ControlRequest, method="follow"):
-    """Ask for the durable events of one goal, or of all, as they are recorded (docs/stream.md).
-
-    `after` is the cursor of an earlier answer or notification; without it, the events from now on.
-    """
+    """Ask for the durable events of one goal, or of all, from now on, or after the cursor `after` (docs/stream.md)."""
 
     goal: str | None = None
     after: str | None = None
-
-
-class ReloadRequest(ControlRequest, method="reload"):
-    """Read the config again."""
-
-
-class SettingsRequest(ControlRequest, method="settings"):
-    """Ask for the settings in force."""
-
-
-class ExecutorEnvRequest(ControlRequest, method="executor_env"):
-    """Ask for the environment of executors."""
-
-
-# ---- goals: `goal` is a name, an id, or the beginning of either
 
 
 class FeedbackRequest(ControlRequest, method="feedback"):
@@ -98,37 +77,17 @@ class AcceptRequest(ControlRequest, method="accept"):
 
 
 class GoalChangeRequest(ControlRequest):
-    """Change one `goal`, several `goals`, or `all` to which the change applies."""
+    """Change one `goal`, several `goals`, or `all` to which the change applies.
 
+    The methods are those of docs/cli.md: pause (after the running action, or `now`), resume, continue, cancel, retry,
+    and rm, which takes them out of the lists.
+    """
+
+    method: str
     goal: str | None = None
     goals: tuple[str, ...] | None = None
     all: bool = False
-
-
-class PauseRequest(GoalChangeRequest, method="pause"):
-    """Stop work on goals until they are resumed: after the running action, or `now`."""
-
     now: bool | None = None
-
-
-class ResumeRequest(GoalChangeRequest, method="resume"):
-    """Resume paused, waiting or blocked goals."""
-
-
-class ContinueRequest(GoalChangeRequest, method="continue"):
-    """Go on with goals that are paused, waiting, blocked, failed or cancelled; or completed ones with feedback."""
-
-
-class CancelRequest(GoalChangeRequest, method="cancel"):
-    """End goals, and their workers."""
-
-
-class RetryRequest(GoalChangeRequest, method="retry"):
-    """Continue goals that failed, were cancelled or are blocked; or completed ones with feedback."""
-
-
-class RemoveRequest(GoalChangeRequest, method="rm"):
-    """Take goals that have ended out of the lists."""
 
 
 class EditRequest(ControlRequest, method="edit"):
@@ -152,18 +111,10 @@ class UndoRequest(ControlRequest, method="undo"):
     expected: str | None = None
 
 
-# ---- the playbook
+class MoveStrategyRequest(ControlRequest):
+    """Move a strategy to the archive (`playbook_remove`), or take it out of there (`playbook_restore`)."""
 
-
-class RemoveStrategyRequest(ControlRequest, method="playbook_remove"):
-    """Move a strategy to the archive."""
-
-    id: str
-
-
-class RestoreStrategyRequest(ControlRequest, method="playbook_restore"):
-    """Take a strategy out of the archive."""
-
+    method: str
     id: str
 
 

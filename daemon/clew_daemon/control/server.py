@@ -1,8 +1,7 @@
-"""The control socket, on which the command line sends requests to a running daemon.
+"""The control socket: JSON-RPC 2.0 lines, whose answer may be a stream of lines, in a folder of mode 0700.
 
-JSON-RPC 2.0 lines on a socket in a folder of mode 0700. The server refuses other users and descendants of the daemon
-(workers): sockets with a path are outside of every sandbox (docs/security.md). An answer may be a stream: lines follow
-it for as long as the client reads them.
+The server refuses other users and descendants of the daemon (workers): sockets with a path are outside of every sandbox
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -69,21 +68,8 @@ def refuse_abandoned() -> None:
             raise ControlError("the request was given up")
 
 
-@dataclass(eq=False, slots=True)
-class _Client:
-    """A connection; `since` is the time when it was made or last answered. Those that follow are no longer clients."""
-
-    task: asyncio.Task[None]
-    since: float
-    busy: bool = False
-    follows: bool = False
-
-
 class Control:
-    """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice.
-
-    `daemon` returns the pid of the daemon, whose workers are refused, None where there is none.
-    """
+    """Serves `handlers` by name; `daemon` returns the pid of the daemon, whose workers are refused, None for none."""
 
     def __init__(
         self, path: Path, handlers: dict[str, Handler], daemon: Callable[[], int | None] = os.getpid
@@ -92,15 +78,13 @@ class Control:
         self._handlers = handlers
         self._daemon = daemon
         self._server: asyncio.Server | None = None
-        self._connections: set[_Client] = set()
+        self._clients: set[asyncio.Task[None]] = set()
+        self._followers: set[asyncio.Task[None]] = set()
         self._refused = 0
         self._logged_at = float("-inf")
 
     async def start(self) -> None:
-        """Listen, replacing the socket of a dead daemon (the lock shows that it is dead).
-
-        Raises FolderError if the path is something else than a socket.
-        """
+        """Listen, replacing the socket of a dead daemon; raises FolderError if the path is something else."""
         if self._server:
             return
         with contextlib.suppress(FileNotFoundError):
@@ -121,7 +105,7 @@ class Control:
             return
         self._server.close()
         self._server = None
-        tasks = [one.task for one in self._connections]
+        tasks = [*self._clients, *self._followers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -129,44 +113,29 @@ class Control:
             if os.path.samestat(self._path.lstat(), self._made):
                 self._path.unlink()
 
-    # -- connections ---------------------------------------------------------------------------------
-
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - called as one
-        client = _Client(task, time.monotonic())
         try:
-            refusal = _refusal(writer.get_extra_info("socket"), self._daemon()) or self._full()
-            if refusal:
-                self._log_refusal(refusal)
-                writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
+            refusal = _refusal(writer.get_extra_info("socket"), self._daemon())
+            if refusal or len(self._clients) >= CLIENTS_MAX:
+                self._log_refusal(refusal or BUSY)
+                writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal or BUSY))
             else:
-                self._connections.add(client)
-                await self._serve(reader, writer, client)
+                self._clients.add(task)
+                await self._serve(reader, writer, task)
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass  # the client went away or had to; asyncio would log a cancelled task
         finally:
-            self._connections.discard(client)
+            self._clients.discard(task)
+            self._followers.discard(task)
             writer.close()
 
-    def _full(self) -> str:
-        """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is."""
-        clients = [one for one in self._connections if not one.follows]
-        if len(clients) < CLIENTS_MAX:
-            return ""
-        idle = (one for one in clients if not one.busy)
-        if (longest := min(idle, key=lambda one: one.since, default=None)) is None:
-            return BUSY
-        self._connections.discard(longest)
-        longest.task.cancel()
-        return ""
-
     async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
     ) -> None:
         _sender.set(writer.get_extra_info("socket"))
         while True:
-            client.busy, client.since = False, time.monotonic()
             try:
                 async with asyncio.timeout(IDLE_TIMEOUT_S):
                     line = await reader.readuntil(b"\n")
@@ -176,10 +145,10 @@ class Control:
                 message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
                 writer.write(protocol.error(None, protocol.PARSE_ERROR, message))
                 return
-            client.busy = True
             answer, stream = await self._answer(line)
             if stream is not None:
-                client.follows = True
+                self._clients.discard(task)
+                self._followers.add(task)
                 await _follow(answer, stream, reader, writer)
                 return
             writer.write(answer)
@@ -194,8 +163,6 @@ class Control:
             _warn("control.refused", reason=refusal, times=self._refused)
             self._refused, self._logged_at = 0, now
 
-    # -- requests ------------------------------------------------------------------------------------
-
     async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
         request_id = None
         try:
@@ -203,7 +170,7 @@ class Control:
             answer = await self._handler(method, params)(params)
             if not isinstance(answer, Stream):
                 return protocol.result(request_id, answer), None
-            if sum(one.follows for one in self._connections) < FOLLOWERS_MAX:
+            if len(self._followers) < FOLLOWERS_MAX:
                 return protocol.result(request_id, answer.answer), answer
             return protocol.error(request_id, protocol.WRONG_STATE, TOO_MANY_FOLLOWERS), None
         except protocol.ProtocolError as error:
@@ -224,10 +191,7 @@ class Control:
 async def _follow(
     answer: bytes, stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Send an answer, then its lines until they end, or the client hangs up, sends anything, or does not read.
-
-    Only what the socket's buffers and one line take is in memory.
-    """
+    """Send an answer, then its lines until they end, or the client hangs up, sends anything, or does not read."""
 
     async def send() -> None:
         async with contextlib.aclosing(stream.lines) as lines:
@@ -280,9 +244,6 @@ def _bind(sock: socket.socket, path: Path) -> None:
     sock.listen(CLIENTS_MAX)
 
 
-# -- who may call ------------------------------------------------------------------------------------
-
-
 def _refusal(sock: Any, daemon: int | None) -> str:
     """Return why a caller is refused, "" if it is served.
 
@@ -300,10 +261,7 @@ def _refusal(sock: Any, daemon: int | None) -> str:
 
 
 def _gone(sock: Any) -> bool:
-    """Return whether the caller has ended, in which case its PID may belong to another process now.
-
-    To be called after the PID was looked up. On kernels before 6.5 every caller counts as alive.
-    """
+    """Return whether the caller has ended, so that its PID may be another's; before Linux 6.5 none counts as ended."""
     try:
         pidfd = sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError as error:
@@ -319,8 +277,7 @@ def _gone(sock: Any) -> bool:
 def _may_be_worker(pid: int, daemon: int) -> bool:
     """Return whether a process may come from a cell of the daemon; True also if it cannot be examined.
 
-    Not every descendant of the daemon does: PID 1 of a container inherits all orphans. But every process of a cell, in
-    every sandbox mode, has no_new_privs, which cannot be revoked.
+    Every process of a cell has no_new_privs, which cannot be revoked; PID 1 of a container inherits all orphans.
     """
     try:
         descends = any(parent.pid == daemon for parent in psutil.Process(pid).parents())

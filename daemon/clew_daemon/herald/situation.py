@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.control.requests import HealthRequest
+from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -246,7 +246,7 @@ class Condition:
 def ask_health(at: Address) -> DaemonHealth | str:
     """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
     try:
-        answer = send(at, HealthRequest(), within_s=ANSWER_S)
+        answer = send(at, DaemonRequest("health"), within_s=ANSWER_S)
     except NoDaemon:
         return "No daemon is running."
     except NoAnswer:

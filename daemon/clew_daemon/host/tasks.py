@@ -22,6 +22,14 @@ WITHIN_S = 0.3
 T = TypeVar("T")
 
 
+async def within(seconds: float | None, work: Awaitable[T]) -> T | None:
+    """Wait for some work, which is cancelled after so many seconds (None: never): then return None."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await work
+    return None
+
+
 def start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Start a task; an error that ends it is logged as a bug."""
     task = asyncio.ensure_future(coroutine)
@@ -89,9 +97,7 @@ class GoalQueue:
         """Finish what is due within STOP_S, then stop."""
         if self._task is None:
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_S):
-                await self._due.join()
+        await within(STOP_S, self._due.join())
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -1,7 +1,4 @@
-"""Changes to the playbook, and the playbook as a fold of them: a replay yields the same one everywhere, ids included.
-
-Pure: the time is an argument, and only a draft changes. Each change sees the playbook as it is after the earlier ones.
-"""
+"""Changes to the playbook, and the playbook as a fold of them: a replay yields the same one, ids included."""
 
 import json
 import re
@@ -9,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew_shared.playbook.bullet import TAGS, Bullet, Tag, seconds
-from clew_shared.playbook.playbook import LearnedPlaybook, normalized
+from clew_shared.playbook.playbook import TAGS, Bullet, LearnedPlaybook, Tag, normalized, seconds
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import (
     BulletAdded,
@@ -51,16 +47,12 @@ class Lesson:
 
 @dataclass(slots=True)
 class Draft:
-    """A copy of a playbook, and the events of what is changed in it at one time, for a `goal` or by a person ("")."""
+    """A playbook, and the events of what is changed in it at one time, for a `goal` or by a person ("")."""
 
     playbook: LearnedPlaybook
     at: float
     goal: str = ""
     events: list[ev.Event] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, playbook: LearnedPlaybook, at: float, goal: str = "") -> "Draft":
-        return cls(playbook.copy(), at, goal)
 
     def learn(self, deltas: Iterable[Mapping[str, Any]]) -> list[str]:
         """Apply an agent's deltas in order; return the ids that they touched. DeltaError if one is wrong."""
@@ -73,10 +65,7 @@ class Draft:
         return touched
 
     def add_lessons(self, lessons: Iterable[Lesson], credited: Iterable[str] = ()) -> None:
-        """Add what a run taught; a known lesson counts as neutral, once, and an archived one stays archived.
-
-        A strategy that this outcome has `credited` is not counted again.
-        """
+        """Add what a run taught; a known lesson counts as neutral, once, unless this outcome has `credited` it."""
         book = self.playbook
         for one in lessons:
             known = book.find(one.section, one.content)
@@ -89,17 +78,8 @@ class Draft:
         self, bullet_id: str, tag: Tag, reason: str = "", *, times: int = 1, seen: bool = False
     ) -> None:
         """Credit a strategy, and say why."""
-        self._record(
-            BulletTagged(
-                at=self.at,
-                id=bullet_id,
-                tag=tag,
-                source_goal=self.goal,
-                times=times,
-                reason=redact(reason),
-                seen=seen,
-            )
-        )
+        counted = {"tag": tag, "times": times, "reason": redact(reason), "seen": seen}
+        self._record(BulletTagged(at=self.at, id=bullet_id, source_goal=self.goal, **counted))
 
     def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
         """Archive strategies with at least `verdicts_min` verdicts that score below; return their ids."""
@@ -126,8 +106,7 @@ class Draft:
     def import_bullets(self, bullets: Iterable[Bullet]) -> dict[str, int]:
         """Add or update foreign bullets; return the counts of `added`, `updated` and unchanged (`known`) ones.
 
-        A known strategy takes the larger counts, because a copy cannot be distinguished from an independent find; one
-        that was archived here stays archived.
+        A known strategy takes the larger counts: a copy cannot be distinguished from an independent find.
         """
         counts = {"added": 0, "updated": 0, "known": 0}
         for one in bullets:
@@ -150,9 +129,8 @@ class Draft:
 
     def _apply(self, delta: Mapping[str, Any]) -> str:
         """Apply one delta of an agent; return the id that it touched."""
-        op, content = delta.get("op"), delta.get("content")
+        op, section, content = (delta.get(key) for key in ("op", "section", "content"))
         if op == "add":
-            section = delta.get("section")
             if not isinstance(section, str) or not isinstance(content, str):
                 raise DeltaError("`add` needs `section` and `content`, both strings")
             return self._add(Lesson(section, content))
@@ -161,12 +139,12 @@ class Draft:
         bullet = self._existing(delta.get("id"))
         if op == "remove":
             self.remove(bullet.id, "by the agent")
-        elif op == "tag":
-            if delta.get("tag") not in TAGS:
-                raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
-            self.tag(bullet.id, delta["tag"])
-        else:
+        elif op == "update":
             self._update(bullet, content)
+        elif delta.get("tag") not in TAGS:
+            raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
+        else:
+            self.tag(bullet.id, delta["tag"])
         return bullet.id
 
     def _update(self, bullet: Bullet, content: object) -> None:
@@ -176,8 +154,8 @@ class Draft:
         twin = self.playbook.find(bullet.section, content)
         if twin and twin.id != bullet.id:
             raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
-        changed = BulletUpdated(at=self.at, id=bullet.id, content=content, source_goal=self.goal)
-        self._record(changed)
+        event = BulletUpdated(at=self.at, id=bullet.id, content=content, source_goal=self.goal)
+        self._record(event)
 
     def _add(self, lesson: Lesson) -> str:
         """Add a lesson, or count one that is known as neutral; return its id."""
@@ -195,23 +173,14 @@ class Draft:
         if len(self.playbook.bullets()) >= BULLETS_MAX:
             raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
         free = _ID.fullmatch(found.id) and all(one.id != found.id for one in known)
-        event = BulletAdded(
-            at=self.at,
-            id=found.id if free else self.playbook.next_id(found.section),
-            section=found.section,
-            content=found.content,
-            source_goal=found.source_goal,
-            helpful=found.helpful,
-            harmful=found.harmful,
-            neutral=found.neutral,
-            evidence=evidence,
-            actions=actions,
-            expires_at=seconds(found.expires_at) if found.expires_at else 0.0,
-            created_at=found.created_at if seconds(found.created_at) else "",
-            seen_in=found.seen_in,
-        )
-        self._record(event)
-        return event.id
+        own_id = found.id if free else self.playbook.next_id(found.section)
+        same = {name: getattr(found, name) for name in _AS_RECORDED} | {"id": own_id}
+        dates = {
+            "expires_at": seconds(found.expires_at),
+            "created_at": found.created_at if seconds(found.created_at) else "",
+        }
+        self._record(BulletAdded(at=self.at, evidence=evidence, actions=actions, **same, **dates))
+        return own_id
 
     def _existing(self, bullet_id: object) -> Bullet:
         if bullet := self.playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None:
@@ -221,9 +190,6 @@ class Draft:
     def _record(self, event: ev.Event) -> None:
         apply(self.playbook, event)
         self.events.append(event)
-
-
-# ---- the fold
 
 
 def fold(events: Iterable[ev.Event]) -> LearnedPlaybook:

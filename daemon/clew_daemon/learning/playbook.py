@@ -1,8 +1,4 @@
-"""The playbook of this home: a fold of its events in the ledger, the only way to change it, and what agents are shown.
-
-`deltas` and `review` decide what a change means; here it is recorded. A change takes effect at once and is answered
-once it is durable.
-"""
+"""The playbook of this home: a fold of events in the ledger, the only way to change it, and what agents are shown."""
 
 from __future__ import annotations
 
@@ -21,9 +17,8 @@ from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.store import SNAPSHOT_EVERY, Readable, catch_up, output_text
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger import LedgerCorrupt
-from clew_shared.playbook.bullet import Bullet, seconds
 from clew_shared.playbook.curator import key_words
-from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
+from clew_shared.playbook.playbook import VERSION, Bullet, LearnedPlaybook, seconds
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
@@ -93,10 +88,7 @@ class PlaybookStore:
     async def learn(
         self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings
     ) -> list[dict[str, Any]]:
-        """Record an agent's deltas, all or none; return what it would be shown now, and what they touched.
-
-        WrongState if one is wrong. A playbook that is switched off learns nothing.
-        """
+        """Record an agent's deltas, all or none (WrongState); return what it is shown now, and what they touched."""
         if not settings.enabled:
             return []
         try:
@@ -110,11 +102,8 @@ class PlaybookStore:
     async def review(
         self, core: Core, outcomes: list[review.GoalOutcome], settings: PlaybookSettings
     ) -> None:
-        """Credit what was shown, learn what the runs teach, and record the review: all or nothing.
-
-        What models needed is recorded with it, also where the playbook is switched off.
-        """
-        draft = Draft.of(self.current, time.time(), core.state.goal_id)
+        """Credit what was shown, learn what the runs teach, and record it with what models needed: all or nothing."""
+        draft = Draft(self.current.copy(), time.time(), core.state.goal_id)
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
             for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
@@ -123,11 +112,12 @@ class PlaybookStore:
             draft.add_lessons(review.lessons(outcome, reflector), outcome.shown)
         self.current = draft.playbook
         own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]
-        await self._goals.emit(core, ev.Reviewed(at=draft.at, of=outcomes[-1].seq), own=own)
+        reviewed = ev.Reviewed(at=draft.at, of=outcomes[-1].seq)
+        await self._goals.decide(core, lambda core: core.emit(reviewed), own)
 
     async def change(self, do: Callable[[Draft], R], goal: str = "") -> R:
         """Record what `do` changes in a draft, all or nothing, and return its answer; raises what `do` raises."""
-        draft = Draft.of(self.current, time.time(), goal)
+        draft = Draft(self.current.copy(), time.time(), goal)
         answer = do(draft)
         self.current = draft.playbook  # nothing is awaited between this and the record
         if draft.events:
@@ -136,11 +126,7 @@ class PlaybookStore:
 
 
 class Reviewer:
-    """Reviews each goal that ended or was blocked, one after the other; `start` and `stop` once each.
-
-    `Reviewed` is recorded in the same transaction as the changes to the playbook: after a crash at any moment a review
-    is repeated as a whole or not at all.
-    """
+    """Reviews each goal that ended or was blocked, one after the other: as a whole, or not at all, whatever crashes."""
 
     def __init__(
         self, goals: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
@@ -194,10 +180,8 @@ def select(
 ) -> list[Bullet]:
     """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
 
-    At most `max_strategies`, whose lines take at most `chars_max` characters: the highest ranks first, expired ones
-    and lessons of too few goals never. The rank is Wilson's lower bound of help against harm, plus relevance and
-    recency; equals are ordered by id. The trial share goes to strategies without a verdict; places that one kind leaves
-    free go to the other.
+    The rank is Wilson's lower bound of help against harm, plus relevance and recency. The trial share goes to those
+    without a verdict; places that one kind leaves free go to the other.
     """
     live = [bullet for bullet in bullets if not bullet.expired(at) and bullet.is_shown]
     words = key_words(goal)

@@ -1,12 +1,9 @@
-"""What a goal says about strategies: which ones it was shown, how it ended, and what its runs and its loops teach.
+"""What a goal says about strategies: what it was shown, how it ended, and what its runs and its loops teach. Pure.
 
-Pure: it reads a goal's events in order. Only verified outcomes count: a completed goal whose checks passed speaks for
-the strategies it was shown, one with checks that failed or was blocked by its own work speaks against them, any other
-outcome is neutral. Lessons of success come only from completed goals, because until then success is an agent's claim.
-
-A lesson of a loop names the whole action that was repeated, so that only the same loop in another goal is the same
-lesson again. Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a
-goal, shown it, ran into that loop.
+Only verified outcomes count: a completed goal whose checks passed speaks for the strategies it was shown, one with
+checks that failed or was blocked by its own work against them. A lesson of a loop names the whole action that was
+repeated. Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a goal,
+shown it, ran into that loop.
 """
 
 from __future__ import annotations
@@ -18,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_shared.playbook.bullet import Bullet, Tag
 from clew_shared.playbook.curator import without_evidence
+from clew_shared.playbook.playbook import Bullet, Tag
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev
@@ -52,10 +49,7 @@ ADVICE = {
 
 @dataclass(slots=True)
 class LoopPattern:
-    """A kind of loop and what was repeated, whole ("" for thoughts and long actions), with what it cost.
-
-    `last` is the number of the event at which it was last refused or warned of.
-    """
+    """A kind of loop, what was repeated ("" for thoughts and long actions), its cost, its last event."""
 
     kind: str
     what: str
@@ -71,18 +65,11 @@ class LoopPattern:
 
 
 @dataclass(slots=True)
-class SubtaskRun:
-    """The actions of one subtask with their numbers, and how it ended ("" while it is open)."""
-
-    calls: deque[tuple[int, ToolCall]] = field(default_factory=lambda: deque(maxlen=CALLS_MAX))
-    outcome: str = ""
-
-
-@dataclass(slots=True)
 class GoalOutcome:
     """How a goal ended or was blocked at the event `seq`, and what was on the way.
 
-    `shown` has the event at which each strategy was shown first, `tools` the tools that were called.
+    `shown` has the event at which each strategy was shown first, `tools` the tools that were called, `runs` for each
+    subtask how it ended and its actions with their numbers.
     """
 
     goal_words: str
@@ -91,7 +78,7 @@ class GoalOutcome:
     reason: str = ""
     completed: bool = False
     shown: dict[str, int] = field(default_factory=dict)
-    runs: list[SubtaskRun] = field(default_factory=list)
+    runs: list[tuple[str, list[tuple[int, ToolCall]]]] = field(default_factory=list)
     loops: dict[tuple[str, str], LoopPattern] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
     models: tuple[ModelUsed, ...] = ()
@@ -102,10 +89,7 @@ class GoalOutcome:
 
 
 class ReviewFold(EventFold[GoalOutcome]):
-    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number.
-
-    What models needed is only told at the first rest: what an open attempt had taken by then was counted there.
-    """
+    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
 
     def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
         super().__init__(after)
@@ -117,7 +101,7 @@ class ReviewFold(EventFold[GoalOutcome]):
         self._taken: Counter[str] = Counter()
         self._kinds: dict[str, str] = {}
         self._call = ""
-        self._run = SubtaskRun()
+        self._run = deque[tuple[int, ToolCall]](maxlen=CALLS_MAX)
         self._begin()
 
     def _begin(self) -> None:
@@ -158,7 +142,7 @@ class ReviewFold(EventFold[GoalOutcome]):
             output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
             short = {name: value for name, value in args.items() if _is_short(value)}
             call = ToolCall(tool, short, event.result, output)
-            self._run.calls.append((event.of, call))
+            self._run.append((event.of, call))
 
     @takes(ev.Intervened)
     def _warned(self, seq: int, event: ev.Intervened) -> None:
@@ -213,10 +197,9 @@ class ReviewFold(EventFold[GoalOutcome]):
         return found
 
     def _close(self, outcome: str) -> None:
-        self._run.outcome = outcome
-        if self._run.calls:
-            self._now.runs.append(self._run)
-        self._run = SubtaskRun()
+        if self._run:
+            self._now.runs.append((outcome, [*self._run]))
+        self._run.clear()
 
     def _keep_needs(self) -> None:
         for model, turns in self._taken.items():  # the turn that says so is reported after it
@@ -231,9 +214,8 @@ class ReviewFold(EventFold[GoalOutcome]):
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
     """Return what a goal's runs teach, each lesson once; those of its loops come last, if its checks passed."""
     found: dict[tuple[str, str], Lesson] = {}
-    for run in outcome.runs:
-        lesson = _lesson(run, outcome, reflector)
-        if lesson:
+    for ended, calls in outcome.runs:
+        if lesson := _lesson(ended, calls, outcome, reflector):
             found.setdefault((lesson.section, lesson.content), lesson)
     return [*found.values(), *(_loop_lessons(outcome.loops.values()) if outcome.verified else ())]
 
@@ -241,8 +223,7 @@ def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]
 def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
     """Return what an outcome says of a strategy that was shown, and why.
 
-    Of a lesson of a loop only a goal whose checks passed says anything. Harmful: it ran into that loop nevertheless.
-    Helpful: it did not, and called that tool.
+    A lesson of a loop harms where it was run into nevertheless, and helps where the tool was called, and it was not.
     """
     if not bullet.seen_in:
         return outcome.tag, outcome.reason
@@ -267,10 +248,7 @@ def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
 
 
 def _loop_lessons(loops: Iterable[LoopPattern]) -> list[Lesson]:
-    """Return a lesson for each loop, the costliest first.
-
-    None for what a killed worker had begun, nor for an action that is too long to be named whole.
-    """
+    """Return a lesson for each loop, the costliest first; none for an action that is too long to be named whole."""
     told = [one for one in loops if one.advice]
     found = []
     for one in sorted(told, key=lambda one: one.refused + one.warned, reverse=True)[:LESSONS_MAX]:
@@ -279,20 +257,22 @@ def _loop_lessons(loops: Iterable[LoopPattern]) -> list[Lesson]:
     return found
 
 
-def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector) -> Lesson | None:
-    failed = any(call.result in _FAILING for _, call in run.calls)
-    if not (outcome.completed if run.outcome == "success" else failed):
+def _lesson(
+    ended: str,
+    run: list[tuple[int, ToolCall]],
+    outcome: GoalOutcome,
+    reflector: ExecutionReflector,
+) -> Lesson | None:
+    calls = [call for _, call in run]
+    failed = any(call.result in _FAILING for call in calls)
+    if not (outcome.completed if ended == "success" else failed):
         return None
-    reflection = reflector.reflect(outcome.goal_words, [call for _, call in run.calls], run.outcome)
-    if reflection is None:
+    found = reflector.reflect(outcome.goal_words, calls, ended)
+    if found is None:
         return None
-    numbers = [seq for seq, _ in run.calls]
-    return Lesson(
-        section=reflection.category,
-        content=without_evidence(reflection.content),
-        evidence=redact(reflection.reasoning)[:EVIDENCE_CHARS],
-        actions=tuple(numbers[call - 1] for call in reflection.calls),
-    )
+    evidence = redact(found.reasoning)[:EVIDENCE_CHARS]
+    seqs = tuple(run[call - 1][0] for call in found.calls)
+    return Lesson(found.category, without_evidence(found.content), evidence, seqs)
 
 
 def _is_short(value: object) -> bool:

@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control import requests
-from clew_daemon.control.requests import ControlRequest
+from clew_daemon.control.requests import ControlRequest, GoalChangeRequest
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import ENDED, GoalView
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from clew_shared.ledger.lock import Holder
@@ -155,23 +154,15 @@ def _connect(channel: socket.socket, path: Path) -> None:
         os.close(folder)
 
 
-CHANGES: dict[str, Callable[[str], ControlRequest]] = {
-    "continue": requests.ContinueRequest,
-    "pause": requests.PauseRequest,
-    "cancel": requests.CancelRequest,
-}
-"""The changes of a goal that take nothing but its id."""
-
-
 def changes_of(goal: GoalView) -> list[ControlRequest]:
-    """Return which of `CHANGES` apply to a goal now."""
+    """Return which changes that take nothing but its id apply to a goal now."""
     ended = goal["status"] in ENDED
     may = {
         "continue": goal["status"] in ("waiting", "blocked", "failed", "cancelled"),
         "pause": not (ended or goal["paused"] or goal["status"] == "blocked"),
         "cancel": not ended,
     }
-    return [CHANGES[verb](goal["id"]) for verb, applies in may.items() if applies]
+    return [GoalChangeRequest(verb, goal["id"]) for verb, applies in may.items() if applies]
 
 
 def command_of(change: ControlRequest) -> str:

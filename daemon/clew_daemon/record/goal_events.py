@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import structlog
 
@@ -22,13 +23,15 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Ledger, LedgerError, NewEvent
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
-from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, compressed, dump
+from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
 from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
 ANNOUNCE_S = 0.02
 """How long the events of steps are collected before listeners are called with them."""
+
+T = TypeVar("T")
 
 _STEPS = ("action_allowed", "action_finished")
 
@@ -37,11 +40,9 @@ Listener = Callable[[str, list[RecordedEvent]], None]
 
 
 class GoalEvents:
-    """Records what cores emit; those of `outlined` goals can emit nothing, because only the outline is in memory.
+    """Records what cores emit, and calls `listeners` with it once it is durable, in order.
 
-    Neither can those of `broken` goals, whose last event could not be taken into the state: it must be loaded again.
-    `listeners` are called with events once they are durable, in order. `replayed` has the number of events that were
-    replayed after each goal's snapshot.
+    Those of `outlined` goals can emit nothing, nor those of `broken` ones, whose state must be loaded again.
     """
 
     def __init__(self, ledger: Ledger, outlined: set[str], replayed: dict[str, int]) -> None:
@@ -82,13 +83,18 @@ class GoalEvents:
         finally:
             self._own = ()
 
-    async def emit(
-        self, core: Core, event: ev.Event, output: bytes | None = None, own: Sequence[ev.Event] = ()
-    ) -> None:
-        """Record an event, with `own` ones of the daemon in the same transaction, and wait until it is durable."""
+    async def decide(
+        self, core: Core, command: Callable[[Core], T], own: Sequence[ev.Event] = ()
+    ) -> T:
+        """Give a core a command, and wait until its events, and `own` ones of the daemon, are durable."""
         with self.entering(core, own):
-            core.emit(event, output)
+            answer = command(core)
         await self.commit(core)
+        return answer
+
+    async def emit(self, core: Core, *events: ev.Event) -> None:
+        """Record events of a goal in one transaction, and wait until they are durable."""
+        await self.decide(core, lambda core: [core.emit(event) for event in events])
 
     async def emit_own(self, events: Sequence[ev.Event]) -> None:
         """Record events of the daemon, which belong to no goal, and wait until they are durable."""
@@ -159,11 +165,7 @@ class GoalEvents:
 
 
 class SnapshotWriter:
-    """Writes a goal's snapshot every SNAPSHOT_EVERY events, one after the other.
-
-    `replayed` has the number of events that were replayed after each goal's snapshot. They count too: daemons that
-    die early would never write one.
-    """
+    """Writes a goal's snapshot every SNAPSHOT_EVERY events; those that were `replayed` after one count, too."""
 
     def __init__(self, ledger: Ledger, replayed: dict[str, int]) -> None:
         self._ledger = ledger
@@ -176,12 +178,8 @@ class SnapshotWriter:
         since = self.since.get(state.goal_id, 0) + events
         if since >= SNAPSHOT_EVERY:
             since = 0
-            self._snapshot(state, STATE_VERSION)
+            self.write(state, STATE_VERSION)
         self.since[state.goal_id] = since
-
-    def settle(self, outline: State) -> None:
-        """Write the outline of a settled goal in place of its snapshot: more is needed only if it is continued."""
-        self._snapshot(outline, OUTLINE_VERSION)
 
     def store(self, goal: str, seq: int, version: int, body: bytes) -> None:
         """Write a snapshot of something else that is a fold of events."""
@@ -191,7 +189,8 @@ class SnapshotWriter:
         """Wait until everything begun so far is written, or has failed."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _snapshot(self, state: State, version: int) -> None:
+    def write(self, state: State, version: int) -> None:
+        """Write a goal's snapshot, or in its place the outline of one that is settled."""
         self._start(self._write(state.goal_id, state.seq, version, dump(state)))  # as it is now
 
     async def _write(

@@ -19,7 +19,7 @@ from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.snapshot import outline
+from clew_shared.record.snapshot import OUTLINE_VERSION, outline
 from clew_shared.record.state import State
 
 TURN_S = 2.0  # the longest wait for the turn before, which may be reading from a disk that hangs
@@ -69,7 +69,7 @@ class GoalStore(GoalEvents):
         if self.may_evict(goal):
             core.state = outline(core.state)
             self.outlined.add(goal)
-            self.snapshots.settle(core.state)
+            self.snapshots.write(core.state, OUTLINE_VERSION)
 
     async def whole(self, goal: str) -> Core:
         """Return a goal's core with all of its state, loaded again if it is outlined or broken."""

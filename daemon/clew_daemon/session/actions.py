@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import structlog
 
-from clew_daemon.host.git import program
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.record.changed_files import changed_by
+from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import end_of, output_of
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
+from clew_daemon.session.snapshots import from_store
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.ledger.errors import SEQ_MAX
@@ -32,8 +34,6 @@ from clew_shared.record.codec import decode
 from clew_shared.record.model import Action, Result
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
-from clew_shared.snapshots.store import StoreError, at
-from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
@@ -156,10 +156,7 @@ class Actions:
         return verdict
 
     async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | str:
-        """Run an allowed action once its verdict is durable; where its effect is unknown, return how the executor died.
-
-        What it needs is made ready while the verdict is being recorded.
-        """
+        """Run an allowed action once its verdict is durable; return how the executor died where that is so."""
         epoch = self._epoch
         if p.tool == "recall":
             await self._tell_allowed(verdict)
@@ -224,10 +221,7 @@ class Actions:
         return judged(verdict, outcome=CUT_OFF)
 
     async def _recorded(self, report: ActionReport) -> None:
-        """Wait until an outcome is durable, and a snapshot shows what was too much to list.
-
-        What is changed after the answer is not the action's.
-        """
+        """Wait until an outcome is durable, and a snapshot shows what was too much to list."""
         await self._epoch.commit()
         if report.touched.own_cut:
             await self._epoch.snapshots.settled()
@@ -259,8 +253,8 @@ class Actions:
 
     def _was_allowed(self, seq: int) -> bool:
         """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
-        row = next(iter(self._epoch.parts.goals.ledger.read(self._epoch.goal_id, seq - 1, 1)), None)
-        return row is not None and row.seq == seq and row.kind == "action_allowed"
+        event = event_at(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
+        return isinstance(event, ev.ActionAllowed)
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:
@@ -292,15 +286,9 @@ async def _changed_by_interrupted(epoch: Epoch, ran: Action) -> list[str] | None
     await epoch.snapshots.settled()
     if not epoch.core.state.snapshots.first:
         return None
-    parts, goal = epoch.parts, epoch.goal_id
-    store = at(parts.places.snapshots / goal, program(parts.keys.env))
-    try:
-        with parts.children.starting_own():
-            async with asyncio.timeout(CHANGED_S):
-                return await asyncio.to_thread(changed_by, parts.goals.ledger, goal, store, ran.seq)
-    except (StoreError, OSError, TimeoutError) as error:
-        log.warning("step.changes_unknown", goal=goal, action=ran.seq, reason=plain(error))
-        return None
+    parts, goal, unknown = epoch.parts, epoch.goal_id, "step.changes_unknown"
+    read = partial(changed_by, parts.goals.ledger, goal, action=ran.seq)
+    return await from_store(parts, goal, CHANGED_S, read, unknown, action=ran.seq)
 
 
 def _redacted(p: protocol.Act) -> protocol.Act:

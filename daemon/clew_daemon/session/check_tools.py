@@ -1,8 +1,7 @@
 """What a check needs before it can run at all: a program on the PATH, or a test runner's module. Pure.
 
-A check whose tool is missing fails whatever is done in the workspace, so a person is asked before anything is spent. It
-is read from the first words of the command, and in doubt the check can run: what the goal itself is to make, a path, a
-module of its own, or what its text speaks of, is never missing, and nothing is where that person has said how to go on.
+A person is asked for it before anything is spent. In doubt a check can run: what the goal itself is to make, a path, or
+what its text speaks of, is never missing.
 """
 
 from __future__ import annotations
@@ -13,32 +12,19 @@ from dataclasses import dataclass
 
 from clew_shared.record.state import State
 
-_listed = re.compile(r"\S+").findall
-
-BUILTINS = frozenset(
-    _listed(
-        ". : [ alias bg break case cd command continue echo eval exec exit export false fg for getopts hash "
-        "if jobs kill printf pwd read readonly return set shift test times trap true type ulimit umask "
-        "unalias unset until wait while"
-    )
+_RUNNERS = (
+    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
+    "robot ruff tox"
 )
-"""What every shell has."""
-
-RUNNERS = frozenset(
-    _listed(
-        "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
-        "robot ruff tox"
-    )
-)
+RUNNERS = frozenset(re.findall(r"\S+", _RUNNERS))
 """Test runners, and other programs that check, which are modules of Python."""
 
-TOOLS = RUNNERS | frozenset(
-    _listed(
-        "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go "
-        "gradle java javac jest jq make meson mix mocha mvn ninja node npm npx perl php phpunit pip pip3 pnpm "
-        "podman python python3 rake rspec ruby rustc shellcheck sqlite3 swift tsc uv vitest wget yarn zig"
-    )
+_TOOLS = (
+    "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go gradle java "
+    "javac jest jq make meson mix mocha mvn ninja node npm npx perl php phpunit pip pip3 pnpm podman python python3 "
+    "rake rspec ruby rustc shellcheck sqlite3 swift tsc uv vitest wget yarn zig"
 )
+TOOLS = RUNNERS | frozenset(re.findall(r"\S+", _TOOLS))
 """Well-known programs: a goal that names one does not mean to make it."""
 
 _FIRST = re.compile(
@@ -75,8 +61,6 @@ def tool_of(cmd: str) -> Tool | None:
     if not found or _OTHER_END.search(found["rest"]) or _LOOKUP.search(found["set"]):
         return None
     word = found["word"]
-    if word in BUILTINS:
-        return None
     module = _MODULE.match(found["rest"]) if _PYTHON.fullmatch(word) else None
     runner = module[1] if module and module[1].partition(".")[0] in RUNNERS else ""
     return Tool(word, runner)
@@ -113,10 +97,9 @@ def missing(tools: Mapping[str, Tool], output: str) -> dict[str, str]:
     named, found = list(tools.items()), {}
     for number, what in _FOUND.findall(output):
         name, tool = named[int(number)]
-        if what == "program":
-            found[name] = f"there is no program `{tool.program}` on the PATH of commands"
-        else:
-            found[name] = f"`{tool.program}` has no module `{tool.module}`"
+        no_program = f"there is no program `{tool.program}` on the PATH of commands"
+        no_module = f"`{tool.program}` has no module `{tool.module}`"
+        found[name] = no_program if what == "program" else no_module
     return found
 
 

@@ -57,12 +57,10 @@ class Checks:
         due = check_tools.due(epoch.core.state)
         if not due or self._may_add_programs():
             return {}
+        cmd = check_tools.probe(due.values())
+        probe = CheckRequest(name="", cmd=cmd, timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES)
         try:
-            executor = await epoch.executors.executor()
-            probe = check_tools.probe(due.values())
-            done = await executor.check(
-                CheckRequest(name="", cmd=probe, timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES)
-            )
+            done = await (await epoch.executors.executor()).check(probe)
         except OutOfResources:
             raise
         except ExecutorDied as error:  # what is wrong is found out by what comes next
@@ -77,13 +75,8 @@ class Checks:
         folders = [PurePath(one) for one in path.split(":")]
         return any(not f.is_absolute() or any(map(f.is_relative_to, roots)) for f in folders)
 
-    # -- when they run -------------------------------------------------------------------------------
-
     async def run(self) -> list[FailingCheck]:
-        """Run the goal's checks; returns those that fail (docs/goal-files.md).
-
-        A check may undo what an earlier one has seen: where they changed the workspace, they run once more.
-        """
+        """Run the goal's checks, once more where they changed the workspace; returns those that fail."""
         epoch = self._epoch
         if not epoch.core.state.spec.checks:
             return []
@@ -104,10 +97,7 @@ class Checks:
         return failing
 
     async def run_before(self) -> None:
-        """Run each check that was never run, before the goal's first action: one that passes already proves nothing.
-
-        All of them may take as long as one; what is not run by then is not known.
-        """
+        """Run each check that was never run, before the first action, all of them no longer than one may take."""
         epoch, state = self._epoch, self._epoch.core.state
         if state.actions_total or epoch.stopping:
             return
@@ -126,11 +116,7 @@ class Checks:
         await epoch.commit()
 
     async def run_early(self, within_s: float) -> list[FailingCheck] | None:
-        """Run each check once, all in at most `within_s` seconds; returns those that fail, None where one took longer.
-
-        One that took longer is stopped, and not recorded: it has neither passed nor failed. The trace of one that fails
-        silently has its own limit.
-        """
+        """Run each check once, all within so many seconds; returns those that fail, None where one took longer."""
         failing: list[FailingCheck] = []
         until = time.monotonic() + within_s
         for name, cmd in self._epoch.core.state.spec.checks.items():
@@ -143,10 +129,7 @@ class Checks:
         return failing
 
     async def run_suggested(self) -> None:
-        """Run the checks that the agent suggested, each at most once, in a bounded time; none decides anything.
-
-        That one is about to run is durable first: if anything dies of it, it is not run again.
-        """
+        """Run the checks that the agent suggested, each at most once, whatever dies of it; none decides anything."""
         epoch, until = self._epoch, time.monotonic() + SUGGESTED_S
         for name, cmd in suggestions.due(epoch.core.state):
             if (left_s := until - time.monotonic()) < 1.0:
@@ -159,8 +142,6 @@ class Checks:
                 core.emit(_finished(name, run, suggested=True))
             await epoch.commit()
 
-    # -- one of them ---------------------------------------------------------------------------------
-
     async def _ran(
         self,
         name: str,
@@ -170,10 +151,7 @@ class Checks:
         tries: int = 1,
         fresh_tmp: bool = False,
     ) -> Run:
-        """Run a check in at most `left_s` seconds, once more where the executor died of something else, or of it.
-
-        Its first result is recorded while nothing has been done yet. Raises WrongState where the workspace is missing.
-        """
+        """Run a check in at most `left_s` seconds, once more where the executor died; WrongState without a folder."""
         work, run = self._epoch.work, Run()
         work.check, work.check_since = name, time.time()
         try:
@@ -198,10 +176,7 @@ class Checks:
         return run
 
     async def _traced(self, name: str, cmd: str, run: Run) -> Run:
-        """Run a check that failed without a word once more, and return its failure with the trace of the shell.
-
-        The first run decides; the trace only shows with which command it ended, and a closer look what that found.
-        """
+        """Run a check that failed without a word once more, and return its failure with the trace of the shell."""
         if run.passed or run.output.strip() or not run.exit_code:
             return run
         traced = await self._ran(name, f"set -x\n{cmd}", TRACE_S)
@@ -227,14 +202,10 @@ class Checks:
         state = self._epoch.core.state
         if state.actions_total or name in state.proofs.before or name not in state.spec.checks:
             return
+        measured = {"exit_code": run.exit_code, "duration_s": round(run.seconds, 3)}
+        tests, output = astuple(run.count) if run.count else None, _shown(run)
         event = ev.CheckedBefore(
-            at=time.time(),
-            name=name,
-            passed=run.passed,
-            exit_code=run.exit_code,
-            duration_s=round(run.seconds, 3),
-            output=without_middle(run.output, CHECK_OUTPUT_CHARS),
-            tests=astuple(run.count) if run.count else None,
+            at=time.time(), name=name, passed=run.passed, output=output, tests=tests, **measured
         )
         with self._epoch.entering() as core:
             core.emit(event)
@@ -271,6 +242,10 @@ async def run_check(
     return Run(None if is_late else done.exit_code, tests, round(done.duration_s, 3), output)
 
 
+def _shown(run: Run) -> str:
+    return without_middle(run.output, CHECK_OUTPUT_CHARS)
+
+
 def _finished(name: str, run: Run, *, suggested: bool = False) -> ev.CheckFinished:
-    at, output = time.time(), without_middle(run.output, CHECK_OUTPUT_CHARS)
+    at, output = time.time(), _shown(run)
     return ev.CheckFinished(at=at, name=name, passed=run.passed, output=output, suggested=suggested)

@@ -1,7 +1,4 @@
-"""The agent's messages, answered in order, one at a time.
-
-While one is answered, nothing is read: an agent that floods waits in its own socket.
-"""
+"""The agent's messages, answered in order, one at a time: an agent that floods waits in its own socket."""
 
 from __future__ import annotations
 

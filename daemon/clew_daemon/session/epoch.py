@@ -16,9 +16,8 @@ from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.session.executors import ExecutorPool
-from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_daemon.session.snapshots import WorkspaceSnapshots
+from clew_daemon.session.worker import ExecutorPool, Launcher
 from clew_shared.config.agent_tables import CommandAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
@@ -31,36 +30,28 @@ T = TypeVar("T")
 
 async def block_goal(goals: GoalStore, core: Core, asked: Question) -> None:
     """Block a goal with this question, and wait until that is durable."""
-    with goals.entering(core):
-        core.ask(asked, time.time())
-    await goals.commit(core)
+    await goals.decide(core, lambda core: core.ask(asked, time.time()))
 
 
 async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
-    """Block a goal whose workspace is missing, and wait until that is durable.
-
-    A runbook's step that has found nothing to act in runs again with the same word.
-    """
+    """Block a goal whose workspace is missing; a runbook's step that found none runs again with the same word."""
     asked, subtask = missing.question(core.state), core.state.subtask
     last = subtask.actions[-1] if subtask and subtask.actions else None
+    step = last.seq if last and last.result == Result.ERROR else 0
     with goals.entering(core):
         core.block_goal(
-            asked.reason,
-            time.time(),
-            question=asked.text,
-            stranger=missing.stranger,
-            gone=missing.gone,
-            step=last.seq if last and last.result == Result.ERROR else 0,
-        )
+            asked.reason, time.time(), question=asked.text, step=step,
+            stranger=missing.stranger, gone=missing.gone,
+        )  # fmt: skip
     await goals.commit(core)
 
 
 class Epoch:
     """The present epoch of a goal; raises KeyFileError where the agent's key cannot be read.
 
-    `kind` is the agent's kind; one with `own_tools` may change the workspace without a report. Nothing is decided
-    before the worker's start is on record (`ready`), and nothing that depends on the workspace is answered before that
-    was looked at (`looked`). While no action is being carried out, as far as is known, it is `idle`.
+    An agent with `own_tools` may change the workspace without a report. Nothing is decided before the worker's start is
+    on record (`ready`), and nothing that depends on the workspace is answered before that was looked at (`looked`).
+    While no action is being carried out, as far as is known, it is `idle`.
     """
 
     def __init__(
@@ -76,8 +67,8 @@ class Epoch:
         self._attempt_seq = core.state.attempt.seq
         self.credential = parts.keys.of(self.agent)
         self.logins = login_copies(parts.keys.login_files(self.agent), parts.keys.env)
-        self.specs = CellSpecs(parts, core.state, self.number, guard)
-        self.executors = ExecutorPool(parts, self.specs, launcher)
+        self.launcher = launcher
+        self.executors = ExecutorPool(parts, core.state, self.number, guard, launcher)
         self.snapshots = WorkspaceSnapshots(
             parts, core, self.executors, acting=lambda: self.agent_acts
         )
@@ -99,24 +90,18 @@ class Epoch:
 
     @property
     def wants_another_agent(self) -> bool:
-        """Whether an attempt has begun for which the agent is set up differently than for the worker's start.
-
-        So it is where a subtask follows on one that was completed in a later attempt.
-        """
+        """Whether an attempt has begun for which the agent is set up differently than for the worker's start."""
         state = self.core.state
-        if state.attempt.seq == self._attempt_seq:
-            return False
-        wants = present_agent(state, self.settings) != (self.agent_name, self.agent)
-        if not wants:
+        if state.attempt.seq != self._attempt_seq:
+            if present_agent(state, self.settings) != (self.agent_name, self.agent):
+                return True
             self._attempt_seq = state.attempt.seq  # kept: this is asked after every message
-        return wants
+        return False
 
     def action_limit(self, tool: str = "", args: Mapping[str, Any] | None = None) -> ActionLimit:
         """Return how long this action may take, or any that is no step with a time of its own."""
         limits, runs_steps = self.settings.limits, self.kind == "runbook"
         return action_limit(self.core.state, limits, tool, args or {}, is_runbook=runs_steps)
-
-    # -- the record --------------------------------------------------------------------------------
 
     def refuse_while_stopping(self) -> None:
         if self.stopping:
@@ -164,8 +149,6 @@ class Epoch:
             await self.commit()
         return spent
 
-    # -- the workspace -----------------------------------------------------------------------------
-
     @property
     def agent_acts(self) -> bool:
         """Whether the agent carries out an action itself now, as far as it has reported."""
@@ -178,10 +161,7 @@ class Epoch:
             core.see_world(world, time.time(), unseen_work=self.own_tools)
 
     async def see_past_claims(self) -> None:
-        """Go by the disk where an agent that cannot write has claimed a change.
-
-        What its executor may do must not depend on its claims: a lie would lead out of every block.
-        """
+        """Go by the disk where an agent that cannot write has claimed a change: a lie would lead out of every block."""
         if self.own_tools or not self.core.goes_by_a_claim:
             return
         world = await self.executors.digest(here=True)

@@ -1,7 +1,4 @@
-"""What is in the workspace when a conversation begins, as far as the goal names it or stands at its top.
-
-Told nothing, small models open files whose names they have made up, or write over files that they have not read.
-"""
+"""What is in the workspace when a conversation begins: told nothing, small models make up names of files."""
 
 import os
 import re
@@ -20,10 +17,7 @@ _PATHS = re.compile(r"[\w][\w./-]*")
 
 
 def paths_there(workspace: Path, text: str) -> tuple[str, ...]:
-    """Return paths relative to a workspace, folders with a slash: those that a text names, then the top folder's.
-
-    Hidden names are left out, and so is what cannot be read; at most `SHOWN`, the last then says how many more.
-    """
+    """Return at most `SHOWN` paths, folders with a slash: those that a text names, then the top folder's."""
     found: dict[str, None] = {}
     for word in _PATHS.findall(text[:TEXT_CHARS]):
         if len(found) < SHOWN:

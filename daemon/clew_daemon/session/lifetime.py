@@ -1,8 +1,4 @@
-"""How the life of one worker ends: by the first reason that is found, or in order, with time for its agent to exit.
-
-`Lifetime` also owns the tasks of the session, since one that fails ends the worker. `Liveness` watches whether the
-agent shows life and gets on, and keeps within its memory and its time.
-"""
+"""How the life of one worker ends: by the first reason that is found, or in order, with time for its agent to exit."""
 
 from __future__ import annotations
 
@@ -14,11 +10,12 @@ from typing import Any
 
 import structlog
 
+from clew_daemon.host.tasks import within
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.session.epoch import Epoch, block_missing
-from clew_daemon.session.launcher import AgentProcess, Launcher
+from clew_daemon.session.worker import AgentProcess
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
 
@@ -32,7 +29,7 @@ CLI_PATIENCE = 6
 
 
 class Lifetime:
-    """From the start of a worker to its end; must be created inside the event loop.
+    """From the start of a worker to its end, with its tasks: one that fails ends the worker.
 
     `process` is the agent, from its start on. Once it has hung up, and all that it sent is answered, it is `quiet`.
     """
@@ -78,12 +75,8 @@ class Lifetime:
         told_s = max(grace_s, action_s or 0.0) if waits else grace_s
         self.notify("stop", {"reason": reason, "grace_s": told_s})
         if waits:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(action_s):
-                    await epoch.idle.wait()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
-                await self.gone()
+            await within(action_s, epoch.idle.wait())
+        await within(grace_s, self.gone())
         self.end(Ended("stopped", reason))
 
     async def gone(self) -> None:
@@ -106,8 +99,6 @@ class Lifetime:
     def notify(self, method: str, params: dict[str, Any]) -> None:
         if self.process:
             self.spawn(self.process.channel.send(protocol.notification(method, params)))
-
-    # -- tasks -----------------------------------------------------------------------------------------
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Run a part of the session; if it fails, the worker ends: better a restart than a worker without its watch."""
@@ -138,9 +129,8 @@ class Lifetime:
 class Liveness:
     """The clocks of one worker; all are monotonic, in seconds."""
 
-    def __init__(self, epoch: Epoch, launcher: Launcher, lifetime: Lifetime) -> None:
+    def __init__(self, epoch: Epoch, lifetime: Lifetime) -> None:
         self._epoch = epoch
-        self._launcher = launcher
         self._lifetime = lifetime
         self._heard_at = self._acted_at = time.monotonic()
         self._busy = False
@@ -164,11 +154,7 @@ class Liveness:
             self.heard()
 
     async def watch(self, agent: AgentProcess) -> None:
-        """Look until something is wrong, and end the worker for it.
-
-        A time in which the daemon was stopped, or starved, is not held against the worker: what it sent waits to be
-        read.
-        """
+        """Look until something is wrong, and end the worker for it; while the daemon is starved no time counts."""
         epoch = self._epoch
         while True:
             every_s = min(epoch.settings.heartbeat.interval_s, WATCH_EVERY_S)
@@ -214,8 +200,7 @@ class Liveness:
     async def _check_workspace(self) -> Ended | None:
         """Find out whether something else is in the place of the worker's folder; then a person is asked.
 
-        If nothing is there, its next action will say so. What a look has found is taken up a turn later: a file
-        system that does not answer holds up only that look.
+        What a look has found is taken up a turn later: a file system that does not answer holds up only that look.
         """
         if self._look is None:
             if time.monotonic() - self._looked_at >= WORKSPACE_EVERY_S:
@@ -236,7 +221,7 @@ class Liveness:
         if executors.limited():
             return None
         cells = [cell for cell in (*agent.cells, executors.cell) if cell]
-        used_mb = await asyncio.to_thread(self._launcher.memory_mb, cells)
+        used_mb = await asyncio.to_thread(self._epoch.launcher.memory_mb, cells)
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")

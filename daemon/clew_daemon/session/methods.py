@@ -1,7 +1,6 @@
 """The methods of the worker protocol: which part of the session answers which, and the small ones themselves.
 
-One call at a time for one agent. A method that changes anything ends by waiting until that is durable; only then is it
-answered (docs/guarantees.md).
+A method that changes anything ends by waiting until that is durable; only then is it answered (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.budgets import turns_left
 from clew_shared.core.questions import asks
-from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.playbook import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
@@ -89,8 +88,6 @@ class Methods:
             self._slot.release()
             self._slot = None
 
-    # -- hello -----------------------------------------------------------------------------------------
-
     async def _hello(self, p: protocol.Hello) -> HelloAnswer:
         """Answer with all that the agent needs; the first hello of an epoch is recorded."""
         if p.protocol != protocol.PROTOCOL_VERSION:
@@ -138,8 +135,6 @@ class Methods:
             return []
         room = playbook_chars(settings.context.max_tokens) if epoch.kind == "llm" else CHARS_MAX
         return epoch.parts.playbook.chosen(epoch.core.state, settings.playbook, room)
-
-    # -- what the agent tells --------------------------------------------------------------------------
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> Answer:
         return {}
@@ -200,8 +195,6 @@ class Methods:
 
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._actions).act(p)
-
-    # -- the tree --------------------------------------------------------------------------------------
 
     async def _plan(self, p: protocol.Plan) -> Answer:
         tasks = tuple(PlannedTask.model_validate(redacted(t.model_dump())) for t in p.tasks)

@@ -1,26 +1,26 @@
-"""Proves a finish whose checks pass: what the agent changed of what judges is taken away, and they run again.
-
-The executor looks and makes the view; which label follows is decided in `clew_shared.proof.label`, and is durable
-before the agent hears of it (docs/proof.md).
-"""
+"""Proves a finish whose checks pass: what the agent changed of what judges is taken away, and they run again."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import hashlib
+import os
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any, Literal
 
 import psutil
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.processes.children import tree
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import Cell
+from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks, run_check
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
@@ -40,7 +40,6 @@ from clew_shared.proof.label import (
 )
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
-from clew_shared.record.model import Level
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.record.state import ProofState
 from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_store
@@ -65,6 +64,8 @@ class Proving:
     def __init__(self, epoch: Epoch, checks: Checks) -> None:
         self._epoch = epoch
         self._checks = checks
+        self._theirs: dict[str, str] = {}
+        self._settings = False  # tools or settings were changed: a view has to put them back
 
     @property
     def on(self) -> bool:
@@ -79,20 +80,13 @@ class Proving:
                 await executor.prepare(ViewRequest(take="compiled", **self._basis("")))
 
     async def refusal(self, reason: str) -> Finished | None:
-        """Make and record the proof of this finish; return the answer where it refuses, None where the goal ends.
-
-        `reason` is the agent's for its changes of tests; with one a person is asked.
-        """
-        if not self.on:
-            return None
-        made = await self._proof(reason)
+        """Make and record the proof of this finish; return its refusal, if any. With a `reason` a person is asked."""
+        made = await self._proof(reason) if self.on else None
         epoch = self._epoch
         if made is None or self._ends(made) or epoch.settings.proof.mode == "say":
             return None
         await epoch.see_world()  # else the next action would be taken for what a check did
-        level: Level | None = await epoch.decide(
-            lambda core: core.refuse_proof(time.time(), reason)
-        )
+        level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
         last = self._recorded(made.seq)
         diff, output = (last.diff, last.output) if last else ("", "")
         shown = ProofTold(label=made.label, files=made.files, why=made.why, diff=diff)
@@ -103,9 +97,7 @@ class Proving:
 
     def _recorded(self, seq: int) -> snap.ProofMade | None:
         """Return the proof on record under a number; this daemon may not be the one that made it."""
-        ledger = self._epoch.parts.goals.ledger
-        row = next(iter(ledger.read(self._epoch.goal_id, seq - 1, 1)), None)
-        event = decode(row.body) if row else None
+        event = event_at(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
         return event if isinstance(event, snap.ProofMade) else None
 
     def _ends(self, made: ProofState) -> bool:
@@ -119,12 +111,6 @@ class Proving:
         if not settings.snapshots.enabled:
             return "snapshots are switched off ([snapshots] enabled)"
         return state.snapshots.missing or "there is no snapshot of the workspace"
-
-    # -- the proof -----------------------------------------------------------------------------------
-
-    _theirs: Mapping[str, str] = MappingProxyType({})
-    _settings = False
-    """Whether tools or settings were changed, so that a view has to put them back."""
 
     async def _proof(self, reason: str) -> ProofState | None:
         """Return the proof of the workspace as it is; one on record for it holds."""
@@ -146,15 +132,13 @@ class Proving:
     async def _made(self, reason: str) -> snap.ProofMade | None:
         """Return the proof to record, None where the one on record is of this very world."""
         state = self._epoch.core.state
-        finish = self._checks.finish
         if why := self._cannot():
-            return self._event(Proof("unknown", (), why), "", Evidence(finish=finish))
+            return self._unknown(why)
         if not await self._epoch.snapshots.now():  # an older one would show another workspace
-            why = f"no snapshot could be taken: {state.snapshots.missing or 'see the log'}"
-            return self._event(Proof("unknown", (), why), "", Evidence(finish=finish))
-        tree = state.snapshots.last
+            missing = state.snapshots.missing or "see the log"
+            return self._unknown(f"no snapshot could be taken: {missing}")
+        tree, checks = state.snapshots.last, tuple(state.spec.checks.values())
         executor = await self._epoch.executors.executor()
-        checks = tuple(state.spec.checks.values())
         self._theirs = {}
         look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if files := {*look.altered, *look.added, *look.mixed, *look.within, *look.data}:
@@ -163,7 +147,7 @@ class Proving:
         if self._theirs:
             look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if look.fault:
-            return self._event(Proof("unknown", (), look.fault), "", Evidence(finish=finish))
+            return self._unknown(look.fault)
         left = filter(None, map(_command_line, _left_running(self._epoch)))
         look = look.model_copy(update={"alive": (*look.alive, *left)})
         seen = f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}"
@@ -171,46 +155,35 @@ class Proving:
         known = state.proofs.made
         if known and known.world == world and known.label != "unknown":
             return None
-        return await self._labelled(look, tree, world, finish, reason)
+        made = await self._labelled(look, tree)
+        more = {"tree": tree, "world": world, "diff": redact(look.diff), "reason": redact(reason)}
+        return made.model_copy(update=more)
 
-    async def _labelled(
-        self, look: LookDone, tree: str, world: str, finish: dict[str, Run], reason: str
-    ) -> snap.ProofMade:
+    async def _labelled(self, look: LookDone, tree: str) -> snap.ProofMade:
+        """Run the checks in views as far as is needed, and return the label that follows."""
         state = self._epoch.core.state
         self._settings = bool(look.new_tools or look.tools or look.git)
-        fields = set(Seen.__dataclass_fields__)
-        seen = Seen(**look.model_dump(include=fields))
+        seen = Seen(**look.model_dump(include={*Seen.__dataclass_fields__}))
         before = {
             name: Run(one.exit_code, Count(*one.tests) if one.tests else None, one.duration_s)
             for name, one in state.proofs.before.items()
         }
-        runs = Evidence(before, finish)
+        runs = Evidence(before, self._checks.finish)
         if seen.suspects or state.spec.setup:
-            runs = Evidence(before, finish, await self._again(tree, "judges"))
+            runs = replace(runs, view=await self._again(tree, "judges"))
             if runs.view and needs_outside_only(seen, runs.view):
-                runs = Evidence(before, finish, runs.view, await self._again(tree, "tools"))
+                runs = replace(runs, outside_only=await self._again(tree, "tools"))
         if needs_data(seen, runs):
-            more = await self._again(tree, "data")
-            runs = Evidence(before, finish, runs.view, runs.outside_only, more)
+            runs = replace(runs, data=await self._again(tree, "data"))
         found = label(seen, runs)
         covered = await self._by_the_goal(seen, runs, found, tree)
-        accepted: Literal["goal"] | None = "goal" if covered == found else None
-        found = covered or found
-        view = runs.view or {}
-        without: Literal["pass", "fail"] | None = None
-        if found.label in COVERED and sum(run.seconds for run in view.values()) <= WITHOUT_WORK_S:
-            failing = failing_run(await self._again(tree, "work"))
-            without = "fail" if failing else "pass"
-        event = self._event(found, world, runs, seen)
-        return event.model_copy(
-            update={
-                "tree": tree,
-                "diff": redact(look.diff),
-                "reason": redact(reason),
-                "accepted": accepted,
-                "without_work": without,
-            }
-        )
+        made = self._event(covered or found, runs, seen)
+        made = made.model_copy(update={"accepted": "goal" if covered == found else None})
+        seconds = sum(run.seconds for run in (runs.view or {}).values())
+        if made.label not in COVERED or seconds > WITHOUT_WORK_S:
+            return made
+        failing = failing_run(await self._again(tree, "work"))
+        return made.model_copy(update={"without_work": "fail" if failing else "pass"})
 
     async def _by_the_goal(
         self, seen: Seen, runs: Evidence, found: Proof, tree: str
@@ -243,14 +216,11 @@ class Proving:
             log.warning("proof.unsure", goal=epoch.goal_id, reason=str(error))
             return {}
 
-    # -- runs in a view ------------------------------------------------------------------------------
-
     async def _again(self, tree: str, take: Take, keep: tuple[str, ...] = ()) -> dict[str, Run]:
         """Run the checks in a view of the workspace; raises ExecutorDied where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
-        for process in _left_running(self._epoch):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        for pid in _left_running(self._epoch):
+            _signal(pid, signal.SIGKILL)
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
             done = await executor.prepare(
                 ViewRequest(
@@ -285,16 +255,15 @@ class Proving:
             "theirs": self._theirs,
         }
 
-    # -- the record ----------------------------------------------------------------------------------
+    def _unknown(self, why: str) -> snap.ProofMade:
+        return self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
 
-    def _event(
-        self, found: Proof, world: str, runs: Evidence, seen: Seen | None = None
-    ) -> snap.ProofMade:
+    def _event(self, found: Proof, runs: Evidence, seen: Seen | None = None) -> snap.ProofMade:
         view = runs.view or {}
         failing = failing_run(view)
         return snap.ProofMade(
             at=0.0,
-            world=world,
+            world="",
             label=found.label,
             files=tuple(map(redact, found.files[:FILES_SHOWN])),
             why=redact(found.why),
@@ -329,19 +298,14 @@ def _taken_away(seen: Seen) -> tuple[snap.TakenAway, ...]:
         ("git", seen.git),
         ("process", seen.alive),
     )
-    found = [
-        snap.TakenAway(path=redact(path), kind=kind) for kind, paths in kinds for path in paths
-    ]
-    return tuple(found[:100])
+    found = ((kind, path) for kind, paths in kinds for path in paths)
+    return tuple(snap.TakenAway(path=redact(path), kind=kind) for kind, path in islice(found, 100))
 
 
 @contextlib.contextmanager
 def agent_stopped(epoch: Epoch) -> Iterator[None]:
-    """Stop an agent that could change the workspace itself while its checks run, with the processes below it.
-
-    What it has left running, of which it is no parent any more, goes on: a check may need it.
-    """
-    with _stopped(lambda: [one for cell in _with_own_tools(epoch) for one in _below(cell.pid)]):
+    """Stop an agent that could change the workspace while checks run; what it left running goes on: one may need it."""
+    with _stopped(lambda: [pid for cell in _with_own_tools(epoch) for pid in tree(cell.pid)]):
         yield
 
 
@@ -349,40 +313,35 @@ def _with_own_tools(epoch: Epoch) -> list[Cell]:
     return epoch.cells() if epoch.own_tools or epoch.kind == "cli" else []
 
 
-def _left_running(epoch: Epoch) -> list[psutil.Process]:
+def _left_running(epoch: Epoch) -> list[int]:
     """Return what such an agent has left running: all in its cell that is not below the agent."""
-    found: list[psutil.Process] = []
+    found: list[int] = []
     for cell in _with_own_tools(epoch):
-        agent = {process.pid for process in _below(cell.pid)}
-        found += [one for one in _below(cell.guard.pid)[1:] if one.pid not in agent]
+        agent = {cell.guard.pid, *tree(cell.pid)}
+        found += [pid for pid in tree(cell.guard.pid) if pid not in agent]
     return found
 
 
-def _below(pid: int) -> list[psutil.Process]:
-    """Return a process with all below it, itself first, [] where it has ended."""
+def _command_line(pid: int) -> str:
     with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    return []
-
-
-def _command_line(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline())[:COMMAND_CHARS]
+        return " ".join(psutil.Process(pid).cmdline())[:COMMAND_CHARS]
     return ""
 
 
+def _signal(pid: int, signum: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signum)
+
+
 @contextlib.contextmanager
-def _stopped(find: Callable[[], list[psutil.Process]]) -> Iterator[None]:
-    stopped: dict[int, psutil.Process] = {}
+def _stopped(find: Callable[[], list[int]]) -> Iterator[None]:
+    stopped = set[int]()
     try:
         for _ in range(2):  # one that was being forked is found the second time
-            for process in find():
-                with contextlib.suppress(psutil.Error):
-                    process.suspend()
-                    stopped[process.pid] = process
+            for pid in find():
+                _signal(pid, signal.SIGSTOP)
+                stopped.add(pid)
         yield
     finally:
-        for process in stopped.values():
-            with contextlib.suppress(psutil.Error):
-                process.resume()
+        for pid in stopped:
+            _signal(pid, signal.SIGCONT)

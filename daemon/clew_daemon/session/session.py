@@ -1,18 +1,15 @@
-"""One live worker: an agent and its executor, from spawn to the last process of it.
-
-It starts and ends them, and returns in the end how it went; what follows from that is the supervisor's.
-"""
+"""One live worker: an agent and its executor, from spawn to the last process of it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
+from clew_daemon.host.tasks import within
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
@@ -24,9 +21,9 @@ from clew_daemon.record.hello import thresholds
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.epoch import Epoch, block_goal
 from clew_daemon.session.first_look import paths_there
-from clew_daemon.session.launcher import AgentProcess, Launcher, WorkerOutput
 from clew_daemon.session.lifetime import Lifetime, Liveness
 from clew_daemon.session.methods import Methods
+from clew_daemon.session.worker import AgentProcess, Launcher, WorkerOutput
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger import LedgerError
@@ -45,12 +42,11 @@ class Session:
     def __init__(
         self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard, launcher: Launcher
     ) -> None:
-        self._launcher = launcher
         self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard, launcher)
         self._lifetime = Lifetime(self._epoch)
         self._epoch.notify = self._lifetime.notify
         self._epoch.cells = lambda: self._lifetime.process.cells if self._lifetime.process else []
-        self._liveness = Liveness(self._epoch, launcher, self._lifetime)
+        self._liveness = Liveness(self._epoch, self._lifetime)
         self._methods = Methods(self._epoch)
         self._printed = asyncio.Event()
         self._began = time.monotonic()
@@ -58,8 +54,6 @@ class Session:
         """Nothing of the worker is left; its end may not be on record yet."""
         about = {"goal": goal_id, "epoch": self._epoch.number}
         self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
-
-    # -- what the supervisor and people use --------------------------------------------------------------
 
     @property
     def work(self) -> Work:
@@ -88,8 +82,6 @@ class Session:
     def thresholds_changed(self) -> None:
         self._lifetime.notify("thresholds", thresholds(self._epoch.settings))
 
-    # -- life ------------------------------------------------------------------------------------------
-
     def lived_s(self) -> float:
         return time.monotonic() - self._began
 
@@ -116,7 +108,8 @@ class Session:
         await epoch.executors.prepare()
         if epoch.own_tools:
             await epoch.snapshots.first()
-        process = await self._launcher.agent(epoch.specs, epoch.agent, epoch.executors.leaf)
+        rules, group = epoch.executors.rules, epoch.executors.leaf
+        process = await epoch.launcher.agent(rules, epoch.agent, group)
         self._lifetime.process = process
         self._began, epoch.core.lived_s = time.monotonic(), self.lived_s  # a budget includes it
         self._liveness.heard()
@@ -156,10 +149,8 @@ class Session:
         if not (begins and epoch.kind == "llm" and epoch.settings.context.guidance):
             return ()
         text = "\n".join([(state.subtask or state.goal).description, *state.spec.checks.values()])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                return await asyncio.to_thread(paths_there, Path(state.spec.workspace), text)
-        return ()
+        look = asyncio.to_thread(paths_there, Path(state.spec.workspace), text)
+        return await within(LOOK_S, look) or ()
 
     async def _look_first(self) -> None:
         """See the world while the agent takes in the answer to its hello; what it asks for next waits for this."""
@@ -185,8 +176,6 @@ class Session:
         finally:
             self._printed.set()
 
-    # -- the end -----------------------------------------------------------------------------------------
-
     async def _wait_exit(self, process: AgentProcess) -> None:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
@@ -194,9 +183,7 @@ class Session:
         if epoch.stopping:
             await self._lifetime.gone()
         await self._last_messages()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_MESSAGES_S):
-                await self._printed.wait()
+        await within(LAST_MESSAGES_S, self._printed.wait())
         ended = endings.by_exit(
             code,
             epoch.core.state,
@@ -213,9 +200,7 @@ class Session:
     async def _last_messages(self) -> None:
         """Wait a little until what the agent sent before it ended is answered."""
         if self._epoch.ready.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_MESSAGES_S):
-                    await self._lifetime.quiet.wait()
+            await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
 
     async def _tear_down(self) -> None:
         process = self._lifetime.process

@@ -1,7 +1,6 @@
 """When snapshots of a goal's workspace are taken, and how they are recorded (docs/snapshots.md).
 
-The executor takes them; this decides when, one after the other, while the agent thinks. An action waits for a snapshot
-that is due, since it must show the workspace before that action. Without a snapshot the goal goes on.
+An action waits for a snapshot that is due, since it must show the workspace before it. Without one the goal goes on.
 """
 
 from __future__ import annotations
@@ -9,22 +8,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Any, TypeVar
 
 import structlog
 
+from clew_daemon.host.git import program
+from clew_daemon.host.tasks import within
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
-from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.worker import ExecutorPool
 from clew_shared.core.core import Core
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import SnapshotMoment
+from clew_shared.snapshots.store import SnapshotStore, StoreError, at
+from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 LAST_SNAPSHOT_S = 10.0
 """How long the end of a worker waits for its last snapshot; the start of the next one sees what it would have shown."""
@@ -114,10 +119,7 @@ class WorkspaceSnapshots:
         return self._core.state.snapshots.last_seq != before
 
     async def close(self) -> None:
-        """Take the last snapshot in bounded time, and drop one that takes longer: the worker is being ended.
-
-        An action that is in flight is cut off first: what changes after this snapshot is not its doing.
-        """
+        """Take the last snapshot in bounded time; an action in flight is cut off first: it shall do no more."""
         in_flight = tuple(self._core.state.in_flight)
         if self._parts.goals.ledger.state is LedgerState.FULL:
             await self._executors.cut_off()  # it could not be recorded
@@ -175,10 +177,27 @@ class WorkspaceSnapshots:
 
     async def _made_room(self) -> bool:
         """Return whether snapshots of ended goals were removed, in bounded time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(MAKE_ROOM_S):
-                return await self._parts.space.make_room(self._core.state.goal_id)
-        return False
+        made = self._parts.space.make_room(self._core.state.goal_id)
+        return bool(await within(MAKE_ROOM_S, made))
+
+
+async def from_store(
+    parts: DaemonParts,
+    goal: str,
+    within_s: float,
+    read: Callable[[SnapshotStore], T],
+    failed: str,
+    **about: Any,
+) -> T | None:
+    """Read from a goal's store, in a thread; None, and `failed` in the log, where that fails or takes longer."""
+    try:
+        store = at(parts.places.snapshots / goal, program(parts.keys.env))
+        with parts.children.starting_own():  # its git is no leftover of a cell
+            async with asyncio.timeout(within_s):
+                return await asyncio.to_thread(read, store)
+    except (StoreError, OSError, TimeoutError) as error:
+        log.warning(failed, goal=goal, **about, reason=plain(error))
+        return None
 
 
 async def ask_snapshot(

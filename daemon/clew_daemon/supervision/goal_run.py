@@ -1,8 +1,4 @@
-"""Runs one goal: one worker after the other, until the goal ends, waits, or needs a person.
-
-Only a goal's own run starts and ends its workers. What follows from the end of a worker is decided by pure rules
-(`restart`); this performs it.
-"""
+"""Runs one goal: one worker after the other, until the goal ends, waits, or needs a person; `restart` has the rules."""
 
 from __future__ import annotations
 
@@ -22,8 +18,8 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
-from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
+from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.restart import RestartHistory, WaitFor
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
@@ -104,17 +100,12 @@ class GoalRun:
         if guard := await self._enter(core):
             with contextlib.closing(guard):
                 await self._work_in(core, guard)
-        if core.state.ended:
-            self._history.goal_ended(self.goal)
 
     async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
         """Run one worker after the other in the goal's folder, until the goal rests."""
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
-            with self._d.goals.entering(core):
-                spent = core.hold_to_limits(time.time())
-            await self._d.goals.commit(core)
-            if spent:
+            if await self._d.goals.decide(core, lambda core: core.hold_to_limits(time.time())):
                 break  # a person decides instead of another worker
             if core.state.attempt.over and not await self._start_over(core, guard):
                 break
@@ -144,9 +135,9 @@ class GoalRun:
         if not (core.state.workable and core.state.attempt.over):
             return False  # paused, cancelled or reopened meanwhile
         rung = rung_of(core.state, self._d.settings_of(self.goal), core.state.attempt.number + 1)
-        with self._d.goals.entering(core):
-            core.begin_attempt(time.time(), ground, rung=str(rung))
-        await self._d.goals.commit(core)
+        await self._d.goals.decide(
+            core, lambda core: core.begin_attempt(time.time(), ground, rung=str(rung))
+        )
         if asked := self._unfit(core):
             await block_goal(self._d.goals, core, asked)
         return not asked
@@ -162,13 +153,8 @@ class GoalRun:
             self.session = None
             self._d.children.sweep()
 
-    # -- before the first worker ---------------------------------------------------------------------
-
     def _unfit(self, core: Core) -> Question | None:
-        """Return what a person is asked where the goal, or its next attempt, cannot start.
-
-        There is no agent, key or program for it, or an undo was cut off and could not be completed since.
-        """
+        """Return what a person is asked where an agent, key or program is missing, or an undo was cut off."""
         state, settings = core.state, self._d.settings_of(self.goal)
         if state.snapshots.undoing and not state.attempt.over:
             return questions.unfinished_undo(state)
@@ -179,10 +165,7 @@ class GoalRun:
         return questions.cannot_start(state, fault) if fault else None
 
     async def _enter(self, core: Core) -> WorkspaceGuard | None:
-        """Open the goal's folder, for this daemon alone; None where the goal is blocked or waits instead.
-
-        The folder's identity is on record before anything can act in it.
-        """
+        """Open the goal's folder, for this daemon alone, and record which it is; None where it cannot be worked in."""
         state = core.state
         path, known, make = state.spec.workspace, state.workspace, state.may_make
         try:
@@ -213,8 +196,6 @@ class GoalRun:
         if missing:
             await block_missing(self._d.goals, core, missing)
         return missing is not None
-
-    # -- after a worker ------------------------------------------------------------------------------
 
     async def _conclude(self, core: Core, ended: Ended) -> float | None:
         """Do what follows from how a worker ended; return the seconds until the next one, None for no next one."""
@@ -250,16 +231,10 @@ class GoalRun:
 
     async def _fail(self, core: Core, error: Exception) -> None:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
-        at, numbers = time.time(), self._d.settings.restart
+        numbers, crashes = self._d.settings.restart, self._history.crashes(self.goal)
         self._history.run_failed(self.goal)
         await self._d.goals.whole(self.goal)
-        with self._d.goals.entering(core):
-            core.interrupt("internal", at, counts=False)
-            if core.state.working:
-                epoch = core.state.epoch
-                core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="internal", crash=True))
-        await self._d.goals.commit(core)
-        crashes = self._history.crashes(self.goal)
+        await self._d.goals.decide(core, lambda core: worker_gone(core, "internal", crash=True))
         crashes.add(time.monotonic(), 0.0, numbers)
         after_s = crashes.restart_s(numbers, random.random)
         if after_s is None:
@@ -267,3 +242,12 @@ class GoalRun:
             await block_goal(self._d.goals, core, questions.internal(core.state, detail))
         else:
             await asyncio.sleep(after_s)
+
+
+def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:
+    """Emit that the worker has ended for this reason, and that the effects of its actions are unknown."""
+    at = time.time()
+    core.interrupt(reason, at, counts=False)
+    if core.state.working:
+        epoch = core.state.epoch
+        core.emit(ev.WorkerExited(at=at, epoch=epoch, reason=reason, crash=crash))

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
 
 import structlog
 
-from clew_daemon.host.git import program
-from clew_daemon.host.tasks import RETRY_S, GoalQueue
+from clew_daemon.host.tasks import RETRY_S, GoalQueue, within
 from clew_daemon.parts import DaemonParts
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
+from clew_daemon.session.snapshots import from_store
 from clew_daemon.supervision.retention import clear
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
-from clew_shared.record.state import State
-from clew_shared.snapshots.comparison import ChangedFile
-from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.plain import plain
 
 log = structlog.get_logger()
@@ -30,10 +27,7 @@ FILES_S = 20.0  # How long a report waits for the files that the goal changed
 
 
 class ReportWriter(GoalQueue):
-    """Writes one report after the other; `finished` waits until a goal's worker has ended, at most so long.
-
-    The folders of a goal that is `in_use`, by an undo as well, are not cleared.
-    """
+    """Writes one report after the other, once a goal has `finished`; folders of a goal `in_use` are not cleared."""
 
     def __init__(
         self,
@@ -56,9 +50,7 @@ class ReportWriter(GoalQueue):
 
     async def _report(self, goal: str) -> None:
         await self._finished(goal, WAIT_S)  # the report includes the worker's end
-        with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_S):
-                await self._d.publisher.settle(goal)  # a reported goal is published, too
+        await within(WAIT_S, self._d.publisher.settle(goal))  # a reported goal is published, too
         core = self._d.goals.cores.get(goal)
         if core is None or core.state.rested_seq <= core.state.reported_seq:
             return  # purged meanwhile, or an earlier report has all of it
@@ -67,7 +59,10 @@ class ReportWriter(GoalQueue):
             pages.actions, ledger, goal, report.TRIED_MAX, outputs=False
         )
         loops, _ = await asyncio.to_thread(pages.loops, ledger, goal, report.TRIED_MAX)
-        files = await self._changed_files(core.state)
+        files = None
+        if core.state.snapshots.first:
+            read = partial(changed_files, ledger, goal)
+            files = await from_store(self._d, goal, FILES_S, read, "report.without_files")
         text = report.render(core.state, actions, loops, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         self._unwritten.discard(goal)
@@ -76,19 +71,3 @@ class ReportWriter(GoalQueue):
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._in_use(goal):
             await clear(self._d.places, goal)
-
-    async def _changed_files(self, state: State) -> list[ChangedFile] | None:
-        """Return the files that a goal changed; None where that cannot be found out, or not soon."""
-        if not state.snapshots.first:
-            return None
-        try:
-            with self._d.children.starting_own():  # its git is no leftover of a cell
-                async with asyncio.timeout(FILES_S):
-                    return await asyncio.to_thread(self._files_in, state.goal_id)
-        except (StoreError, OSError, TimeoutError) as error:
-            log.warning("report.without_files", goal=state.goal_id, reason=plain(error))
-            return None
-
-    def _files_in(self, goal: str) -> list[ChangedFile]:
-        store = at(self._d.places.snapshots / goal, program(self._d.keys.env))
-        return changed_files(self._d.goals.ledger, goal, store)

@@ -18,6 +18,7 @@ from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import RestartSettings
 from clew_shared.core import questions
 from clew_shared.core.questions import Question
+from clew_shared.record import events as ev
 from clew_shared.record.state import State
 
 WAIT_FIRST_S = 1.0
@@ -79,20 +80,19 @@ def after_worker(
         case "crash" if ended.reason != "internal":
             count, window_s = len(crashes.times), numbers.window_s
             return questions.crashed(state, count, window_s, ended.reason, ended.detail)
+        case "configuration":
+            return questions.set_up(state, ended.reason, ended.detail)
         case "crash":
             ask = questions.internal
         case "unable":
             ask = questions.damaged if ended.reason == "ledger" else questions.cannot_start
-        case "configuration":
-            return questions.set_up(state, ended.reason, ended.detail)
     return ask(state, ended.detail)
 
 
 class RestartHistory:
     """For each goal: crashes that still count, waits, and whether its last run failed unexpectedly.
 
-    When a waiting goal is tried again goes by the monotonic clock: setting the wall clock back prolongs no wait. The
-    record has the moment by the wall clock, for people and for the next daemon.
+    When a waiting goal is tried again goes by the monotonic clock: setting the wall clock back prolongs no wait.
     """
 
     def __init__(self) -> None:
@@ -114,14 +114,19 @@ class RestartHistory:
         if goal not in self._failed:
             self._crashes[goal] = Crashes()
 
-    def goal_requeued(self, goal: str) -> None:
-        """Forgive waits and failed runs: a person has the goal tried again."""
-        self._failed.discard(goal)
-        self._in_a_row.pop(goal, None)
-
-    def goal_ended(self, goal: str) -> None:
-        self._crashes.pop(goal, None)
-        self._in_a_row.pop(goal, None)
+    def take(self, goal: str, event: ev.Event) -> None:
+        """Take in an event of a goal: each word of a person ends its wait, and forgives waits and failed runs."""
+        if event.kind.startswith("goal_"):
+            self._until.pop(goal, None)
+        match event:
+            case ev.GoalWaiting(until=float(until)):
+                self.wait_begins(goal, until - event.at)
+            case ev.GoalRequeued():
+                self._failed.discard(goal)
+                self._in_a_row.pop(goal, None)
+            case ev.GoalEnded():
+                self._crashes.pop(goal, None)
+                self._in_a_row.pop(goal, None)
 
     def count_wait(self, goal: str, actions: int) -> int:
         """Count a wait; return how many waits there were before it since the goal's last action."""
@@ -132,9 +137,6 @@ class RestartHistory:
 
     def wait_begins(self, goal: str, duration_s: float) -> None:
         self._until[goal] = time.monotonic() + duration_s
-
-    def wait_ends(self, goal: str) -> None:
-        self._until.pop(goal, None)
 
     def expired(self) -> set[str]:
         now = time.monotonic()

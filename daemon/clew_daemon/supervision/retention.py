@@ -1,8 +1,7 @@
 """Removes what is no longer needed, so that a daemon that runs for months stays as small and quick as at its start.
 
-A settled goal is evicted: only its outline stays in memory. A goal that ended more than `keep_days` ago expires: it is
-removed from the ledger with its folder, and the ledger's file shrinks, a little at a time. A clock that was set forward
-makes no goal old. The user's own files (workspaces, reports in the outbox, rejected files) are never touched.
+A settled goal is evicted: only its outline stays in memory. A goal that ended more than `keep_days` ago is removed from
+the ledger with its folder. The user's own files (workspaces, reports in the outbox, rejected files) are never touched.
 """
 
 from __future__ import annotations
@@ -29,16 +28,13 @@ log = structlog.get_logger()
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
-
-
 GAPS = 10  # A time of which the record has nothing counts as at most this part of `keep_days`
 
 
 def kept_since(times: Iterable[float], now: float, keep_s: float, lived_s: float) -> float:
     """Return the moment before which what has ended is old: `keep_s` ago, as far as that time was seen to pass.
 
-    Of a gap between two `times` on record only a part counts: the clock may have been set forward in it. Of the gap
-    until now, that part or the time that this daemon has lived.
+    Of a gap between two `times` on record only a part counts: the clock may have been set forward in it.
     """
     gap_s = keep_s / GAPS
     most_s = max(gap_s, lived_s)
@@ -52,11 +48,10 @@ def kept_since(times: Iterable[float], now: float, keep_s: float, lived_s: float
 
 def expired(states: Iterable[State], oldest: float) -> list[str]:
     """Return the goals to remove: settled, ended before `oldest`, and not awaited by another goal."""
-    states = list(states)
     known = KnownGoals({s.goal_id: s for s in states})
-    names = {name for s in states if not s.ended for name in s.spec.depends_on}
+    names = {name for s in known.states.values() if not s.ended for name in s.spec.depends_on}
     awaited = {goal for name in names for goal in known.named(name)}
-    old = [s.goal_id for s in states if s.settled and s.updated_at < oldest]
+    old = (goal for goal, s in known.states.items() if s.settled and s.updated_at < oldest)
     return [goal for goal in old if goal not in awaited]
 
 
@@ -70,13 +65,10 @@ class Retention:
 
     async def evict(self) -> None:
         """Drop all but the outline of settled goals from memory."""
-        goals = self._d.goals
-        for goal in list(goals.cores):
-            if not self._is_evictable(goal):
-                continue
+        for goal in filter(self._is_evictable, list(self._d.goals.cores)):
             await clear(self._d.places, goal)  # where an earlier daemon died before it did so
             if self._is_evictable(goal):  # it may have been retried meanwhile
-                goals.evict(goal)
+                self._d.goals.evict(goal)
 
     def _is_evictable(self, goal: str) -> bool:
         goals = self._d.goals
@@ -88,22 +80,18 @@ class Retention:
     async def run(self) -> None:
         """Remove all that ended too long ago."""
         keep_s = self._d.settings.ledger.keep_days * DAY_S
-        states = self._d.goals.states().values()
-        times = {at for state in states for at in (state.accepted_at, state.updated_at)}
+        goals = self._d.goals
+        times = {at for s in goals.states().values() for at in (s.accepted_at, s.updated_at)}
         oldest = kept_since(times, time.time(), keep_s, time.monotonic() - self._began)
-        for goal in expired(self._d.goals.states().values(), oldest):
+        for goal in expired(goals.states().values(), oldest):
             # it may have been retried meanwhile, or a new goal may depend on it
-            if self._is_busy(goal) or goal not in expired(self._d.goals.states().values(), oldest):
-                continue
-            await self._d.goals.purge(goal)
-            log.info("goal.forgotten", goal=goal)
-            await asyncio.sleep(PAUSE_S)
-        await asyncio.to_thread(
-            remove_folders,
-            self._d.places.state / "goals",
-            # the folder of a goal that was not purged may be its last copy
-            lambda folder: folder.name in self._d.goals.gone,
-        )
+            if not self._is_busy(goal) and goal in expired(goals.states().values(), oldest):
+                await goals.purge(goal)
+                log.info("goal.forgotten", goal=goal)
+                await asyncio.sleep(PAUSE_S)
+        # the folder of a goal that was not purged may be its last copy
+        is_purged = goals.gone.__contains__
+        await asyncio.to_thread(remove_folders, self._d.places.state / "goals", is_purged)
 
 
 # -- folders of goals --------------------------------------------------------------------------------
@@ -112,27 +100,28 @@ GONE = ".gone"  # The suffix of folders that are being removed
 
 
 async def clear(places: Places, goal: str) -> None:
-    """Remove a goal's TMPDIR and HOME when it has ended; one that is retried gets new ones.
-
-    Those of a CLI hold copies of login files.
-    """
+    """Remove a goal's TMPDIR and HOME when it has ended, and those of its CLI with copies of login files."""
     cli, view = cells.private_of_cli(places, goal)[0].parent, cells.view_of(places, goal)
-    folders = (*cells.private(places, goal), cli, view)
-    for folder in folders:  # at once: folders that are created under these names from now on stay
+    await remove(*cells.private(places, goal), cli, view)
+
+
+async def remove(*folders: Path) -> None:
+    """Remove folders beside each other: at once by their names, so that new ones may be made, then in pieces."""
+    for folder in folders:
         with suppress(OSError):
             folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
     await asyncio.to_thread(remove_folders, folders[0].parent, is_gone)
 
 
-def is_gone(folder: Path) -> bool:
-    return folder.name.endswith(GONE)
+def is_gone(name: str) -> bool:
+    return name.endswith(GONE)
 
 
-def remove_folders(parent: Path, is_expired: Callable[[Path], bool]) -> None:
-    """Remove the expired folders in `parent`; one that cannot be removed stays."""
-    for folder in parent.iterdir() if parent.is_dir() else ():
-        with suppress(OSError):
-            if is_expired(folder):
+def remove_folders(parent: Path, is_expired: Callable[[str], bool]) -> None:
+    """Remove the folders in `parent` whose names are expired; what cannot be removed stays."""
+    with suppress(OSError):
+        for folder in filter(lambda folder: is_expired(folder.name), parent.iterdir()):
+            with suppress(OSError):
                 remove_tree(folder)
 
 
@@ -167,7 +156,7 @@ class SnapshotStores:
         found = await asyncio.to_thread(self._d.space.folders)
         if found is None:
             return  # they may be whole: what cannot be read is not recorded as gone
-        there = await asyncio.to_thread(lambda: {name for name in found if self._has_store(name)})
+        there = await asyncio.to_thread(lambda: {*filter(self._has_store, found)})
         for goal, state in self._d.goals.states().items():
             if state.snapshots.first and goal not in there:
                 log.warning("snapshot.lost", goal=goal)
@@ -180,7 +169,7 @@ class SnapshotStores:
                 if self._is_leftover(goal):
                     with self._hold(goal):
                         await self._remove(goal)
-            await self._remove_gone()
+            await asyncio.to_thread(remove_folders, self._folder, is_gone)
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
@@ -207,16 +196,8 @@ class SnapshotStores:
         await self._d.goals.emit(await self._d.goals.whole(goal), event)
 
     async def _remove(self, goal: str) -> None:
-        """Remove a store: at once by its name, so that a new one may be made, then in pieces."""
-        store = self._folder / goal
-        with suppress(OSError):
-            store.rename(self._folder / f".{goal}.{secrets.token_hex(4)}{GONE}")
-        await self._remove_gone()
+        await remove(self._folder / goal)
         self._d.space.removed(goal)
-
-    async def _remove_gone(self) -> None:
-        with suppress(OSError):
-            await asyncio.to_thread(remove_folders, self._folder, is_gone)
 
     def _has_store(self, goal: str) -> bool:
         """Return whether a goal has a store; one that cannot be read counts as there."""

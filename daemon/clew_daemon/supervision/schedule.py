@@ -1,7 +1,4 @@
-"""Which goals get a worker now: a pure function of the goals' states, who runs, and the time.
-
-Knows priorities, `not_before`, dependencies and workspaces; nothing about processes.
-"""
+"""Which goals get a worker now: a pure function of the goals' states, who runs, and the time."""
 
 from __future__ import annotations
 
@@ -27,9 +24,8 @@ def due(
 ) -> list[str]:
     """Return the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
 
-    Larger priority first, then those that did not wait for a retry, then the earlier accepted. Two goals never work
-    in the same or a nested workspace at once: the later one waits its turn, also behind one that itself waits for a
-    workspace.
+    Two goals never work in the same or a nested workspace at once: the later one waits its turn, also behind one that
+    itself waits for a workspace.
     """
     free, there = max_workers - len(running), known.states  # one that is held may have been purged
     taken = [there[goal].spec.workspace for goal in running if goal in there]

@@ -1,7 +1,4 @@
-"""Runs all goals: starts those that are due, by the pure rules of `schedule`; `goal_run` runs each of them.
-
-It is called with every durable event.
-"""
+"""Runs all goals: starts those that are due, by the pure rules of `schedule`; `goal_run` runs each of them."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from clew_daemon.host.folders import overlap
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.epoch import block_goal
-from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
+from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision import schedule
-from clew_daemon.supervision.goal_run import GoalRun
+from clew_daemon.supervision.goal_run import GoalRun, worker_gone
 from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.restart import RestartHistory
 from clew_shared.core import questions
@@ -34,11 +31,7 @@ async def recover(daemon: DaemonParts, history: RestartHistory, reports: ReportW
     """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
     for goal, core in daemon.goals.cores.items():
         at = time.time()
-        with daemon.goals.entering(core):
-            core.interrupt("daemon_died", at, counts=False)
-            if core.state.working:
-                core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
-        await daemon.goals.commit(core)
+        await daemon.goals.decide(core, lambda core: worker_gone(core, "daemon_died"))
         state = core.state
         if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
             # it goes on waiting, for no longer than the whole of its wait
@@ -144,13 +137,15 @@ class Supervisor:
                 run.session.thresholds_changed()
         self.wake()
 
+    # A goal may have no worker: then nothing happens.
+
     async def halt(self, goal: str, reason: str) -> None:
-        """Stop a goal's worker and wait until all of it has ended; nothing happens where it has none."""
+        """Stop a goal's worker and wait until all of it has ended."""
         self.tell_to_stop(goal, reason)
         await self.finished(goal)
 
     def tell_to_stop(self, goal: str, reason: str, *, after_action: bool = False) -> None:
-        """Stop a goal's worker, as `Lifetime.stop`; nothing happens where it has none."""
+        """Stop a goal's worker, as `Lifetime.stop`."""
         if run := self._runs.get(goal):
             run.stop(reason, after_action=after_action)
 
@@ -160,11 +155,9 @@ class Supervisor:
             await run.end(reason)
 
     async def finished(self, goal: str, within_s: float | None = None) -> None:
-        """Wait until all of a goal's worker has ended, at most so long; nothing happens where it has none."""
+        """Wait until all of a goal's worker has ended, at most so long."""
         if run := self._runs.get(goal):
             await asyncio.wait([run.task], timeout=within_s)
-
-    # -- which goal runs when ------------------------------------------------------------------------
 
     async def _schedule(self) -> None:
         """Start goals until the ledger fails."""
@@ -182,10 +175,8 @@ class Supervisor:
             moment = schedule.next_moment(known.states.values(), now)
             # by the wall clock, which may be set, and goes on while the machine sleeps
             moment_s = None if moment is None else min(moment - now, CLOCK_S)
-            with contextlib.suppress(TimeoutError):
-                until = [s for s in (moment_s, self._history.next_s()) if s]
-                async with asyncio.timeout(min([IDLE_S, *until])):
-                    await self._woken.wait()
+            until = [s for s in (moment_s, self._history.next_s()) if s]
+            await tasks.within(min([IDLE_S, *until]), self._woken.wait())
 
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""
@@ -199,8 +190,6 @@ class Supervisor:
                 await block_goal(self._d.goals, self._d.goals.cores[goal], asked)
                 # goals may have come and gone meanwhile
                 known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
-
-    # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:
         run = GoalRun(self._d, goal, self._launcher, self._history)
@@ -219,10 +208,7 @@ class Supervisor:
         """React to durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, ev.RESTS) for r in records):
             self._reports.due(goal)
-        for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):
-            self._history.wait_ends(goal)
-            if isinstance(event, ev.GoalRequeued):
-                self._history.goal_requeued(goal)
-            if isinstance(event, ev.GoalWaiting) and event.until is not None:
-                self._history.wait_begins(goal, event.until - event.at)
-            self.wake()
+        for record in records if goal else ():
+            self._history.take(goal, record.event)
+            if record.event.kind.startswith("goal_"):
+                self.wake()

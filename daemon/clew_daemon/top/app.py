@@ -11,8 +11,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
-from clew_daemon.reading.client import CHANGES, command_of, send
+from clew_daemon.control import requests
+from clew_daemon.reading.client import command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import News, following
 from clew_daemon.reading.goal_list import GoalView
@@ -134,13 +134,13 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
-            self.run_worker(self._confirm(CHANGES[verb](goal)))
+            self.run_worker(self._confirm(requests.GoalChangeRequest(verb, goal)))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
             hint = "Your message to the agent; Enter sends it, Esc does not"
             dialog = AskDialog(f"$ clew feedback {goal}", hint)
-            self.run_worker(self._ask(dialog, partial(FeedbackRequest, goal)))
+            self.run_worker(self._ask(dialog, partial(requests.FeedbackRequest, goal)))
 
     def action_unblock(self) -> None:
         goal: GoalView | None = getattr(self.screen, "goal", None)
@@ -148,13 +148,15 @@ class TopApp(App[None]):
             self.notify("this goal has no refused action", markup=False)
             return
         dialog = AskDialog(f"$ clew unblock {goal['id']}", choices=goal["blocked_actions"])
-        self.run_worker(self._ask(dialog, partial(UnblockRequest, goal["id"])))
+        self.run_worker(self._ask(dialog, partial(requests.UnblockRequest, goal["id"])))
 
-    async def _ask(self, dialog: AskDialog, meant: Callable[[str], ControlRequest]) -> None:
+    async def _ask(
+        self, dialog: AskDialog, meant: Callable[[str], requests.ControlRequest]
+    ) -> None:
         if said := await self.push_screen_wait(dialog):
             await self._confirm(meant(said))
 
-    async def _confirm(self, what: ControlRequest) -> None:
+    async def _confirm(self, what: requests.ControlRequest) -> None:
         command = clean(command_of(what))
         if not await self.push_screen_wait(ConfirmDialog(f"$ {command}")):
             return

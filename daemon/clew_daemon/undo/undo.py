@@ -21,9 +21,8 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
-from clew_daemon.session.executors import ExecutorPool
-from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_daemon.session.snapshots import ask_snapshot, record
+from clew_daemon.session.worker import ExecutorPool, Launcher
 from clew_daemon.undo import planning
 from clew_daemon.undo.scope import Rows, Span, of_undo
 from clew_daemon.undo.view import NOTHING_IN_GIT, GitView, MovedView, UndoResult, cut, name_view
@@ -161,8 +160,7 @@ async def visit_within(
     parts: DaemonParts, core: Core, launcher: Launcher, guard: WorkspaceGuard
 ) -> AsyncIterator[WorkspaceVisit]:
     """Visit a goal's workspace, which its run has entered already; raises VisitFailed where no executor works."""
-    specs = CellSpecs(parts, core.state, core.state.epoch, guard)
-    executors = ExecutorPool(parts, specs, launcher)
+    executors = ExecutorPool(parts, core.state, core.state.epoch, guard, launcher)
     try:
         yield WorkspaceVisit(parts, core, await executors.executor())
     except (ExecutorDied, SpawnError, OSError) as error:

@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from clew_daemon.control.requests import ControlRequest, FeedbackRequest, UnblockRequest
+from clew_daemon.control import requests
 from clew_daemon.reading import submission
-from clew_daemon.reading.client import CHANGES, command_of, send
+from clew_daemon.reading.client import command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import last_seq
@@ -107,16 +107,16 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
     return {"goal": answer["id"], "said": said, "command": command_of(wanted)}
 
 
-def _wanted(what: str, body: GoalBody) -> ControlRequest:
+def _wanted(what: str, body: GoalBody) -> requests.ControlRequest:
     match what:
         case "cancel" if body.confirm.strip() != body.goal:
             raise CliError(f"to cancel this goal, type its id: {body.goal}")
         case "pause" | "continue" | "cancel":
-            return CHANGES[what](body.goal)
+            return requests.GoalChangeRequest(what, body.goal)
         case "feedback" if body.text:
-            return FeedbackRequest(body.goal, body.text)
+            return requests.FeedbackRequest(body.goal, body.text)
         case "unblock" if body.signature:
-            return UnblockRequest(body.goal, body.signature)
+            return requests.UnblockRequest(body.goal, body.signature)
     raise CliError(f"there is no change {what!r}, or something is missing in it")
 
 

@@ -29,8 +29,7 @@ from clew_shared.core.attempts import (
 from clew_shared.core.budgets import blocked_by_limit
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
-from clew_shared.gate.table import Nudge, Proposal, Refusal, judge
-from clew_shared.gate.words import review
+from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review
 from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.budgets import DEFAULT_LIMITS, Limits
-from clew_shared.gate.table import PROTOCOL, AgentCalls
+from clew_shared.gate.rules import PROTOCOL, AgentCalls
 from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.table import KnownOutcome
+from clew_shared.gate.rules import KnownOutcome
 from clew_shared.judge.reading import error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result

@@ -1,9 +1,8 @@
 """What is remembered of a scope, and what a step brings to it: a gain, and a debt where it brought nothing. Pure.
 
 A step has a gain (0 to 1: how much of it is new) and a cost (0 to 1: how little there is to excuse it). Then
-debt = debt x (1 - gain^2) + cost x (1 - gain). The square keeps small differences in every answer from paying debts.
-An answer that stays has a debt of its own, which nothing gained elsewhere pays. No threshold is part of what is
-remembered, so that changed ones apply at once.
+debt = debt x (1 - gain^2) + cost x (1 - gain): small differences in every answer pay no debts. An answer that stays has
+a debt of its own, which nothing gained elsewhere pays.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from clew_shared.judge.masks import laid_out
-from clew_shared.judge.reading import each, hashed, rows_of
+from clew_shared.judge.reading import each, hashed, laid_out, rows_of
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import key_line
 
@@ -96,10 +94,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an action, for the judge.
+    """What came of an action: its `label` for people, the answer's `text` on record, the `world` after it.
 
-    `label` names it for people, `text` is what is on record of the answer.
-    `world` is the digest after it where it was measured, `moved`: it changed something.
     `varies`: by itself it has answered differently before, or in what is left out. `polls`: it waits before it asks.
     """
 
@@ -257,7 +253,7 @@ def _new_words(memory: Memory, reading: Reading) -> int:
 def _move(memory: Memory, key: str, now: list[float], crowd: int) -> tuple[float, bool]:
     """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
 
-    The more numbers an answer has (`crowd`), the more moves are needed: with many, some go one way by chance.
+    The more numbers an answer has (`crowd`), the more moves are needed: some go one way by chance.
     """
     row = memory.moves.get(key)
     if row is None or len(row) != len(now):

@@ -1,7 +1,4 @@
-"""When two strategies mean the same, and when they contradict each other.
-
-This compares words, with guards for negation, numbers, names and order; in doubt two strategies differ.
-"""
+"""When two strategies mean the same or contradict each other, by their words; in doubt two strategies differ."""
 
 import re
 from collections.abc import Sequence
@@ -75,8 +72,7 @@ def stem(word: str) -> str:
 class Meaning:
     """What a strategy says: its steps in order, each as words with whether they are negated.
 
-    `particulars` name one thing each: numbers, paths, identifiers. `sequence` are its words in order, where the order
-    matters.
+    `particulars` are numbers, paths and identifiers; `sequence` are its words in order, where the order matters.
     """
 
     steps: tuple[frozenset[tuple[str, bool]], ...]
@@ -128,10 +124,7 @@ def opposite(a: str, b: str) -> bool:
 
 
 def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the pairs of strategies that contradict each other, by their indexes in `texts`.
-
-    Only strategies with the same words can, so thousands are compared in one pass.
-    """
+    """Return the pairs of strategies that contradict each other, by their indexes; only the same words can."""
     alike: dict[frozenset[str], list[int]] = {}
     for at, text in enumerate(texts):
         alike.setdefault(frozenset[str]().union(*meaning(text).words), []).append(at)

@@ -1,8 +1,7 @@
 """Draws a lesson from a run of tool calls, with the calls that show it as evidence.
 
-Order counts, and a run that ended in an error teaches only how to meet that error. It calls no model and stores
-nothing. There is one table of rules for runs that succeeded, and one for runs that ended in an error. Of the rules that
-a run triggers, the surest is taken; among equals, the first.
+Of the rules that a run triggers, the surest is taken, else the first; one that ended in an error teaches only how to
+meet that error.
 """
 
 import re
@@ -41,10 +40,7 @@ _SHOWN_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """A lesson: its category, one sentence with its evidence, and its confidence (0 to 1).
-
-    `calls` are the numbers of the calls that show it, counted from 1.
-    """
+    """A lesson: one sentence with its evidence, its confidence (0 to 1), and the calls, from 1, that show it."""
 
     category: Category
     content: str
@@ -63,10 +59,7 @@ class ExecutionReflector:
     def reflect(
         self, query: str, tool_calls: Iterable[ToolCall], outcome: str
     ) -> Reflection | None:
-        """Return the lesson of a run, or None if it teaches none.
-
-        `outcome` is "success" or a kind of error; any other outcome teaches nothing.
-        """
+        """Return the lesson of a run, or None; an `outcome` but "success" and kinds of errors teaches nothing."""
         calls, kind = list(tool_calls), str(outcome).casefold()
         if len(calls) < self.min_tool_calls:
             return None
@@ -87,12 +80,9 @@ class ExecutionReflector:
 # ---- what finds a rule in a run
 
 
-def of_kind(*kinds: Kind) -> Matcher:
-    return lambda step: step.kind in kinds
-
-
-def then_kind(*kinds: Kind) -> Relation:
-    return lambda _, later: later.kind in kinds
+def of_kind(*kinds: Kind) -> Callable[..., bool]:
+    """Return whether a step, or the later one of a pair, is of one of these kinds."""
+    return lambda *pair: pair[-1].kind in kinds
 
 
 def read_inside(first: ToolStep, later: ToolStep) -> bool:
@@ -149,10 +139,7 @@ def wrote_test_first(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
 
 
 def blamed(matches: Matcher, output: str = "", *, listed: bool | None = None) -> Trigger:
-    """Find the failed step of a run that ended in an error, by its kind and by a pattern in its output.
-
-    `listed` asks whether anything was listed before it.
-    """
+    """Find the failed step of a run by its kind, a pattern in its output, and whether a list came before it."""
     pattern = re.compile(output, re.IGNORECASE)
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
@@ -194,18 +181,18 @@ _UNMATCHED = r"did not appear verbatim|not found in|is not in|no match|not uniqu
 # fmt: off
 SUCCESS_RULES: tuple[Rule, ...] = (
     Rule("testing", 0.85, wrote_test_first, "Write a test first, then the code, then run it"),
-    Rule("testing", 0.8, in_order(of_kind(Kind.WRITE), then_kind(Kind.TEST)), "Run tests after code changes"),
+    Rule("testing", 0.8, in_order(of_kind(Kind.WRITE), of_kind(Kind.TEST)), "Run tests after code changes"),
     Rule("file_operations", 0.8, in_order(of_kind(Kind.READ), write_same_path), "Read a file before changing it"),
-    Rule("code_navigation", 0.8, in_order(of_kind(Kind.SEARCH), then_kind(Kind.READ)),
+    Rule("code_navigation", 0.8, in_order(of_kind(Kind.SEARCH), of_kind(Kind.READ)),
          "Search for keywords before reading files"),
     Rule("file_operations", 0.75, in_order(of_kind(Kind.LIST), read_inside), "List directory before reading files"),
-    Rule("shell_commands", 0.75, in_order(of_kind(Kind.INSTALL), then_kind(*_PROGRAMS)),
+    Rule("shell_commands", 0.75, in_order(of_kind(Kind.INSTALL), of_kind(*_PROGRAMS)),
          "Install dependencies before running"),
-    Rule("git_operations", 0.75, in_order(of_kind(Kind.GIT_LOOK), then_kind(Kind.GIT_CHANGE)),
+    Rule("git_operations", 0.75, in_order(of_kind(Kind.GIT_LOOK), of_kind(Kind.GIT_CHANGE)),
          "Check git status before changing history"),
-    Rule("shell_commands", 0.7, in_order(of_kind(Kind.BUILD), then_kind(Kind.TEST, Kind.RUN)),
+    Rule("shell_commands", 0.7, in_order(of_kind(Kind.BUILD), of_kind(Kind.TEST, Kind.RUN)),
          "Build before testing or running"),
-    Rule("testing", 0.7, in_order(lambda step: step.kind is Kind.READ and step.touches_test, then_kind(Kind.TEST)),
+    Rule("testing", 0.7, in_order(lambda step: step.kind is Kind.READ and step.touches_test, of_kind(Kind.TEST)),
          "Read the tests before running them"),
     Rule("file_operations", 0.65, related_reads, "Read related files of a folder together"),
     Rule("code_navigation", 0.65, different_searches, "Explore with several different searches"),

@@ -1,7 +1,6 @@
 """Reads tool calls as steps of a few kinds: listing, reading, writing, testing and so on.
 
-Agents name their tools differently, and much happens inside shell commands, so both are classified by tables of
-names. The reflector draws the conclusions.
+Agents name their tools differently, and much happens inside shell commands: both are classified by tables of names.
 """
 
 import re
@@ -25,28 +24,13 @@ class ToolCall:
     output: str = ""
 
 
-class Kind(Enum):
-    """What a step does."""
-
-    LIST = "list"
-    READ = "read"
-    WRITE = "write"
-    SEARCH = "search"
-    TEST = "test"
-    INSTALL = "install"
-    BUILD = "build"
-    RUN = "run"
-    GIT_LOOK = "git look"
-    GIT_CHANGE = "git change"
-    OTHER = "other"
+Kind = Enum("Kind", "LIST READ WRITE SEARCH TEST INSTALL BUILD RUN GIT_LOOK GIT_CHANGE OTHER")
+"""What a step does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One step: its kind, its target, and the number of its call.
-
-    `is_known` means that the caller gave a result, `is_shell` that the step is a command line.
-    """
+    """One step of a call; `is_known`: its result was given, `is_shell`: it is a command line."""
 
     kind: Kind
     target: str
@@ -71,11 +55,10 @@ def _is_test(path: str) -> bool:
     return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
 
-_SHELLS = (
-    "run_cmd run_command bash shell sh terminal execute execute_command execute_bash run_shell "
-    "run_shell_command exec run command"
+_SHELL = (
+    *("run_cmd", "run_command", "bash", "shell", "sh", "terminal", "execute", "execute_command"),
+    *("execute_bash", "run_shell", "run_shell_command", "exec", "run", "command"),
 )
-_SHELL = frozenset(_SHELLS.split())
 _TOOLS = {
     Kind.LIST: "list_files list_directory list_dir ls glob tree find_files",
     Kind.READ: "read_file read view_file view open_file cat read_files open",

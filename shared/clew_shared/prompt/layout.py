@@ -13,8 +13,7 @@ from functools import lru_cache
 from math import ceil
 
 from clew_shared.guidance.requests import request
-from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.playbook import render
+from clew_shared.playbook.playbook import Bullet, render
 from clew_shared.prompt import messages as conversation
 from clew_shared.prompt.messages import HEAD_CHARS, Message, chars
 from clew_shared.prompt.view import FIXED_CHARS_PER_TOKEN, PLAN, PromptView, listing

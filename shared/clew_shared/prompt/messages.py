@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from clew_shared.gate.table import WHAT_ELSE
+from clew_shared.gate.rules import WHAT_ELSE
 from clew_shared.prompt import reasoning
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window

@@ -6,7 +6,7 @@ from goal_daemon import GoalDaemon
 from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.gate.table import WHAT_ELSE
+from clew_shared.gate.rules import WHAT_ELSE
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))

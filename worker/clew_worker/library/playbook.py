@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from clew_shared.files import write_whole
-from clew_shared.playbook import bullet as shared
-from clew_shared.playbook.bullet import TAGS
-from clew_shared.playbook.playbook import LearnedPlaybook, normalized, render
+from clew_shared.playbook import playbook as shared
+from clew_shared.playbook.playbook import TAGS, LearnedPlaybook, normalized, render
 
 BULLETS_MAX = 2_000
 

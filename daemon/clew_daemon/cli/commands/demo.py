@@ -20,7 +20,7 @@ import psutil
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import stubborn_agent
 from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
-from clew_daemon.control.requests import PingRequest
+from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
@@ -153,7 +153,7 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
         )
 
     def is_ready() -> bool:
-        return bool((ask(instance.socket, PingRequest()) or {}).get("ready"))
+        return bool((ask(instance.socket, DaemonRequest("ping")) or {}).get("ready"))
 
     try:
         if (

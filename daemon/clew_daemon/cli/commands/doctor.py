@@ -23,7 +23,7 @@ from clew_daemon.cli.commands.facts import (
     run_program,
     settings_of,
 )
-from clew_daemon.control.requests import ExecutorEnvRequest
+from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.keys import CREDENTIALS, Keys
 from clew_daemon.processes.cells import cli_program, resolved, unusable
 from clew_daemon.processes.nursery import SpawnError
@@ -97,7 +97,9 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
     settings = settings_of(instance)
-    env = ask(instance.socket, ExecutorEnvRequest()) or dict(instance.env)  # that of executors
+    env = ask(instance.socket, DaemonRequest("executor_env")) or dict(
+        instance.env
+    )  # that of executors
     env |= {"HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
         title, found = f"agent {name}", list[Finding]()

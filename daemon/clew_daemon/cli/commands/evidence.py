@@ -16,8 +16,7 @@ from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.record import findings
 from clew_daemon.record.findings import Step
-from clew_shared.gate.table import WHAT_ELSE
-from clew_shared.gate.words import BRING_NEWS
+from clew_shared.gate.rules import BRING_NEWS, WHAT_ELSE
 from clew_shared.proof import label
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import local

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from clew_daemon.control.requests import PingRequest
+from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import git as git_host
 from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.leftovers import left
@@ -166,7 +166,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
 def daemon(instance: Instance) -> Iterator[Finding]:
     address = instance.socket
     try:
-        answer = send(address, PingRequest())
+        answer = send(address, DaemonRequest("ping"))
     except NoDaemon as error:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
@@ -227,7 +227,7 @@ def sandbox(instance: Instance) -> Iterator[Finding]:
 def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
     try:
-        view = send(instance.socket, PingRequest())["cgroup"]
+        view = send(instance.socket, DaemonRequest("ping"))["cgroup"]
     except NoDaemon:
         own, why_not = cgroups.own_group()
         why_not = cgroups.why_not_delegated(own, is_delegated) if own else why_not

@@ -19,8 +19,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
-from clew_shared.playbook.bullet import SEEN_MIN
-from clew_shared.playbook.playbook import LearnedPlaybook, render
+from clew_shared.playbook.playbook import SEEN_MIN, LearnedPlaybook, render
 from clew_shared.record.events import Event
 from clew_shared.record.moment import iso, local
 
@@ -116,14 +115,14 @@ def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:
 @parameters.command(_bullet_id, of=playbook)
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    send(instance.socket, requests.RemoveStrategyRequest(bullet_id))
+    send(instance.socket, requests.MoveStrategyRequest("playbook_remove", bullet_id))
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
 @parameters.command(_bullet_id, of=playbook)
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    send(instance.socket, requests.RestoreStrategyRequest(bullet_id))
+    send(instance.socket, requests.MoveStrategyRequest("playbook_restore", bullet_id))
     print(f"{clean(bullet_id)}: restored")
 
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import click
@@ -54,19 +53,19 @@ def unblock(instance: Instance, goal: str, signature: str) -> None:
 
 
 def _goals_command(
-    kind: type[GoalChangeRequest], done: str, summary: str, *more: parameters.Parameter
+    verb: str, done: str, summary: str, *more: parameters.Parameter
 ) -> click.Command:
     """Make a command that asks the daemon for the same change of several goals, or of all."""
 
     @parameters.command(
-        parameters.goals_as_given, parameters.all_goals, *more, name=kind.method, help=summary
+        parameters.goals_as_given, parameters.all_goals, *more, name=verb, help=summary
     )
     def command(instance: Instance, goals: tuple[str, ...], every: bool, now: bool = False) -> None:
         if every == bool(goals):
             wrong = "name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS
             raise click.UsageError(wrong)
-        asked = partial(requests.PauseRequest, now=True) if now else kind
-        request = asked(goals=None if every else goals, all=every)
+        named = None if every else goals
+        request = GoalChangeRequest(verb, goals=named, all=every, now=now or None)
         results = send(instance.socket, request)["results"]
         failed = [one["error"] for one in results if "error" in one]
         for one in results:
@@ -78,7 +77,7 @@ def _goals_command(
             of = f" of {len(results)}" if failed else ""
             noun = counted(len(results), "goal").split()[1]
             ended = f"{len(results) - len(failed)}{of} {noun} {done}"
-            print(ended if results else f"no goal to {kind.method}")
+            print(ended if results else f"no goal to {verb}")
         if failed:
             raise click.exceptions.Exit(ExitCode.FAILED)
 
@@ -91,31 +90,29 @@ def print_answer(answer: Mapping[str, str]) -> None:
 
 
 go_on = _goals_command(
-    requests.ContinueRequest,
+    "continue",
     "continued",
     "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones "
     "with feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that "
     "are paused, waiting, blocked or failed.",
 )
 resume = _goals_command(
-    requests.ResumeRequest, "resumed", "As `continue`, for paused, waiting or blocked goals only."
+    "resume", "resumed", "As `continue`, for paused, waiting or blocked goals only."
 )
 rm = _goals_command(
-    requests.RemoveRequest,
+    "rm",
     "removed from the lists",
     "Take goals that have ended out of the lists. Their record stays until `[ledger] keep_days`; `clew history ID` "
     "shows it.",
 )
-cancel = _goals_command(
-    requests.CancelRequest, "cancelled", "Cancel goals; `continue` reopens one."
-)
+cancel = _goals_command("cancel", "cancelled", "Cancel goals; `continue` reopens one.")
 retry = _goals_command(
-    requests.RetryRequest,
+    "retry",
     "queued again",
     "As `continue`, for goals only that failed, were cancelled or are blocked, or completed ones with feedback.",
 )
 pause = _goals_command(
-    requests.PauseRequest,
+    "pause",
     "paused",
     "Stop goals until `clew continue`, after the running action.",
     parameters.flag("--now", "Interrupt a running action after `stop_grace_s`."),
