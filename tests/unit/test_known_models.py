@@ -5,9 +5,10 @@ import pytest
 from clew_daemon.learning.models import model_key, of_model
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.record.prompt_facts import Prompt
+from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.llm_client import Completion, NativeCall
-from clew_worker.agent.memory import CallForm
+from clew_worker.agent.memory import Memory
 
 AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:8080/v1")
 KEY = "small@127.0.0.1:8080"
@@ -30,11 +31,11 @@ NOTHING = []
     ],
 )
 def test_json_is_asked_for_where_a_model_makes_no_native_calls(answers, mode):
-    free, bound = CallForm(), CallForm()
+    free, bound = Memory(HelloAnswer()), Memory(HelloAnswer())
     for completion, answer in answers:
         free.answered(completion, answer, auto=True)
         bound.answered(completion, answer, auto=False)
-    assert (free.mode, bound.mode) == (mode, "tools")
+    assert (free.prompt.mode, bound.prompt.mode) == (mode, "tools")
 
 
 def test_a_model_is_known_by_its_name_and_where_it_is_asked_without_what_opens_the_door():

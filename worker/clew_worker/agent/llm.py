@@ -78,7 +78,7 @@ class LlmAgent:
                     await self._reflect(completion.usage, answer.hindsight)
             raise
         # a grammar then cannot repeat the call; another list of native tools costs the cached prompt
-        withholds = self._memory.form.mode == "json" or self._memory.refusals > 1
+        withholds = self._memory.prompt.mode == "json" or self._memory.refusals > 1
         self._withheld = self._memory.refused if withholds else ""
         if not answer.calls:
             said = answer.text or answer.hindsight
@@ -123,8 +123,10 @@ class LlmAgent:
             layout = self._memory.laid_out()
             view = layout.view
             tools = self._offered(view)
-            native = self._memory.form.mode == "tools"
-            form = json_mode.response_format(tools, self._memory.form.rung, reflects=view.reflects)
+            native = self._memory.prompt.mode == "tools"
+            form = json_mode.response_format(
+                tools, self._memory.prompt.rung, reflects=view.reflects
+            )
             repeats = self._memory.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(
@@ -136,15 +138,15 @@ class LlmAgent:
                     temperature_min=AFTER_REPETITION_TEMPERATURE if repeats else 0.0,
                 )
             except llm.Overflow as fault:
-                self._memory.form.tightness += 1  # folds harder
-                if self._memory.form.tightness > TIGHTNESS_MAX:
+                self._memory.change(tightness=view.tightness + 1)  # folds harder
+                if view.tightness >= TIGHTNESS_MAX:
                     why = f"the prompt is too long for the model, however much is folded: {fault}"
                     hint = "Give the model a larger context, or set `[context] max_tokens` lower"
                     raise Misconfigured(f"{why}. {hint}") from None
             except llm.Unsupported as fault:
                 self._step_down(fault)
             else:
-                self._memory.form.calibrate(layout.chars, completion.usage.input)
+                self._memory.calibrate(completion.usage.input)
                 return completion, self._read(completion, view.tools)
 
     def _answer_tokens(self, view: PromptView) -> int:
@@ -156,7 +158,7 @@ class LlmAgent:
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
         """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain)."""
         withheld = {self._withheld}
-        insists = self._memory.form.mode == "json" or self._work.in_vain > 0
+        insists = self._memory.prompt.mode == "json" or self._work.in_vain > 0
         if insists and not self._work.can_finish and not view.state.replan_required:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
@@ -168,18 +170,18 @@ class LlmAgent:
             text = completion.text.strip()
         else:
             calls, text = json_mode.read(completion.text, tools)
-        self._memory.form.answered(completion, calls, auto=self._auto)
+        self._memory.answered(completion, calls, auto=self._auto)
         return json_mode.answer_of(calls, text)
 
     def _step_down(self, fault: llm.Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
-        form = self._memory.form
-        if form.mode == "json" and form.rung < json_mode.RUNGS - 1:
-            form.rung += 1
-        elif form.mode == "tools" and self._auto:
-            form.ask_for_json()
+        mode, rung = self._memory.prompt.mode, self._memory.prompt.rung
+        if mode == "json" and rung < json_mode.RUNGS - 1:
+            self._memory.change(rung=rung + 1)
+        elif mode == "tools" and self._auto:
+            self._memory.change(mode="json", rung=0)
         else:
-            hint = ' Try `mode = "json"`.' if form.mode == "tools" else ""
+            hint = ' Try `mode = "json"`.' if mode == "tools" else ""
             raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
 
     @asynccontextmanager

@@ -6,7 +6,6 @@ of another, continues where this one stopped.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
@@ -16,7 +15,7 @@ from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
+from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Said
 from clew_worker.agent.client import CallRecord
 from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
@@ -26,52 +25,12 @@ MISSES_MAX = 10
 """So many answers without a native call does a model get away with that has made one."""
 
 
-@dataclass
-class CallForm:
-    """How the model is asked, and how long its prompts may be; reported with each turn, for the epochs to come.
-
-    `rung` is the `response_format` of JSON mode (`json_mode.response_format`). `tightness` is how often the server
-    found a prompt too long; `chars_per_token` goes by its own counts. `served` is what the server says that it runs.
-    """
-
-    mode: Mode = "tools"
-    rung: int = 0
-    tightness: int = 0
-    served: str = ""
-    chars_per_token: float = CHARS_PER_TOKEN
-    _misses = 0  # not reported
-
-    def answered(self, completion: Completion, calls: Sequence[ToolRequest], *, auto: bool) -> None:
-        """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
-
-        It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
-        An answer that was cut off says nothing.
-        """
-        self.served = completion.served or self.served
-        if completion.calls and not any(call.fault for call in calls):
-            self._misses = -MISSES_MAX
-        elif completion.finish_reason != "length":
-            self._misses += 2 if calls else 1
-        if auto and self.mode == "tools" and self._misses > 1:
-            self.ask_for_json()
-
-    def ask_for_json(self) -> None:
-        """Ask for JSON from now on, in its richest form."""
-        self.mode, self.rung = "json", 0
-
-    def calibrate(self, chars: int, tokens: int) -> None:
-        """Adjust the average characters per token to the server's own count; the first one replaces the guess."""
-        if tokens > 0 and chars > 0:  # else it tells nothing
-            found = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
-            weight = CALIBRATION_WEIGHT if self.chars_per_token != CHARS_PER_TOKEN else 1.0
-            average = self.chars_per_token + weight * (found - self.chars_per_token)
-            self.chars_per_token = round(average, 4)
-
-
 class Memory:
     """The agent's copy of the goal, and what the present turn adds to its transcript and is recorded of it.
 
-    `refused` is the tool that was refused in it; `changes` counts actions that changed something, or may have.
+    `refused` is the tool that was refused in it; `changes` counts actions that changed something, or may have. `prompt`
+    is reported with each turn, and says how the model is asked. Of it `rung` is the `response_format` of JSON mode;
+    `tightness` is how often the server found a prompt too long; `chars_per_token` goes by its own counts.
     """
 
     def __init__(self, hello: HelloAnswer) -> None:
@@ -80,20 +39,44 @@ class Memory:
         self.records: list[CallRecord] = []
         self.refused = ""
         self.changes = 0
-        self._shown = last = hello.state.prompt or Prompt()
-        mode, rung = recorded_mode(hello), min(last.rung, RUNGS - 1)
-        self.form = CallForm(mode, rung, last.tightness, last.served, last.chars_per_token)
+        self._misses = 0
+        self.prompt = hello.state.prompt or Prompt()
+        self.change(mode=recorded_mode(hello), rung=min(self.prompt.rung, RUNGS - 1))
+
+    def change(self, **form: object) -> None:
+        """Note how the model is asked from now on, or what it was shown."""
+        self.prompt = self.prompt.model_copy(update=form)
 
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
-        form = self.form
-        view = PromptView(
-            self.hello, form.mode, form.chars_per_token, form.tightness, self.state.folded
-        )
+        state = self.state.model_copy(update={"prompt": self.prompt})
+        view = PromptView.on_record(self.hello.model_copy(update={"state": state}))
         layout = lay_out(view)
         window, folded = layout.view.window.name.lower(), layout.view.folded
-        self._shown = Prompt(sha=layout.sha, chars=layout.chars, window=window, folded=folded)
+        self.change(sha=layout.sha, chars=layout.chars, window=window, folded=folded)
         return layout
+
+    def answered(self, completion: Completion, calls: Sequence[ToolRequest], *, auto: bool) -> None:
+        """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
+
+        It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
+        An answer that was cut off says nothing.
+        """
+        self.change(served=completion.served or self.prompt.served)
+        if completion.calls and not any(call.fault for call in calls):
+            self._misses = -MISSES_MAX
+        elif completion.finish_reason != "length":
+            self._misses += 2 if calls else 1
+        if auto and self.prompt.mode == "tools" and self._misses > 1:
+            self.change(mode="json", rung=0)
+
+    def calibrate(self, tokens: int) -> None:
+        """Adjust the average characters per token to the server's own count; the first one replaces the guess."""
+        before, chars = self.prompt.chars_per_token, self.prompt.chars
+        if tokens > 0 and chars > 0:  # else it tells nothing
+            found = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
+            weight = CALIBRATION_WEIGHT if before != CHARS_PER_TOKEN else 1.0
+            self.change(chars_per_token=round(before + weight * (found - before), 4))
 
     @property
     def state(self) -> HelloState:
@@ -125,7 +108,7 @@ class Memory:
 
     def report(self, tokens: int) -> Mapping[str, object]:
         """Return for `reflect` what the turn has added, and the last prompt as the next one needs it; end the turn."""
-        prompt = self._shown.model_copy(update=asdict(self.form)).model_dump(exclude_unset=True)
+        prompt = self.prompt.model_dump(exclude={"model", "cuts", "kept", "ending"})
         each = tokens // max(len(self.records), 1)
         calls = [
             {**one, "cost": {"tokens": each, "time": one["execution_time"]}} for one in self.records
