@@ -12,7 +12,7 @@ from clew_daemon.record.store import ReadableEvents, catch_up, output_text
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.budgets import turns_left
-from clew_shared.prompt.transcript import TranscriptFold, sent_entries
+from clew_shared.prompt.transcript import TranscriptFold
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import State
 from clew_shared.tools import TOOLS
@@ -117,7 +117,7 @@ def _hello_state(
             for name, (seen, still_holds) in state.probes().items()
         },
         "prompt": prompt.model_dump(mode="json") if prompt else None,
-        "transcript": sent_entries(fold.entries, folded),
+        "transcript": tuple(fold.entries),
         "folded": folded,
         "idea": fold.idea,
         "there": state.guidance.there,

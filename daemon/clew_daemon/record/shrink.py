@@ -23,6 +23,7 @@ _Step = Callable[[Json], None]
 ROOM_BYTES = LINE_BYTES_MAX - 50_000
 """The rest is for the envelope, the key, and the fields beside the goal."""
 
+TRANSCRIPT_BYTES, WHOLE_ENTRIES_BYTES = 600_000, 300_000
 TEXT_CHARS = 200
 NOTES_CHARS = 20_000
 NAME_CHARS = 80
@@ -50,11 +51,15 @@ def published_state(state: Json) -> Json:
 def _shortened(answer: Json, steps: Iterable[_Step]) -> Json:
     short = answer
     for step in steps:
-        if len(json.dumps(short, ensure_ascii=False).encode("utf-8", "replace")) <= ROOM_BYTES:
+        if _bytes(short) <= ROOM_BYTES:
             break
         short = deepcopy(answer) if short is answer else short
         step(short)
     return short
+
+
+def _bytes(value: Json) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _subtasks(answer: Json) -> Iterator[tuple[Json, bool]]:
@@ -86,8 +91,15 @@ def _old_actions(answer: Json) -> None:
 
 
 def _transcript(answer: Json) -> None:
-    for entry in answer["state"]["transcript"]:
-        _cut(entry, TEXT_CHARS, "text", "output", "message", "args")
+    """Shorten all but the newest entries, and empty the oldest, which keep their positions, if that is not enough."""
+    used = 0
+    for entry in reversed(answer["state"]["transcript"]):
+        if used + _bytes(entry) > WHOLE_ENTRIES_BYTES:
+            _cut(entry, TEXT_CHARS, "text", "output", "message", "args")
+        if used + _bytes(entry) > TRANSCRIPT_BYTES:
+            entry.clear()
+            entry["role"] = "user"
+        used += _bytes(entry)
 
 
 def _texts(answer: Json) -> None:

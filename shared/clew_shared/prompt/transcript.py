@@ -4,7 +4,6 @@ An agent reports with each turn what it added to its prompt (`Reflected.turn`); 
 actions, thoughts and interventions in their order. Pure functions of events and entries.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -13,14 +12,9 @@ from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.hello import Call, Entry, Said, entry_from, entry_json
+from clew_shared.wire.hello import Call, Entry, Said, entry_from
 
 TURN_ENTRIES_MAX = 100
-SENT_BYTES_MAX, FOLDED_BYTES = 600_000, 300_000
-"""The share of the protocol's longest line that the transcript may take, and the part of it for folded entries."""
-
-_DROPPED = Said("user", "")
-"""In the place of an entry that no prompt has room for, so that the others keep their positions."""
 
 
 class TranscriptFold(EventFold[None]):
@@ -127,22 +121,6 @@ def warning(message: str) -> Said:
 def recorded(entry: Entry) -> bool:
     """Return whether an entry is a call that is in the ledger."""
     return isinstance(entry, Call) and entry.recorded
-
-
-def sent_entries(entries: Sequence[Entry], folded: int) -> tuple[Entry, ...]:
-    """Return the entries for `hello`: the newest in full as far as there is room, older ones as folded."""
-    room, sent = SENT_BYTES_MAX, []
-    for n in range(len(entries) - 1, -1, -1):
-        whole, short = entries[n], folded_entry(entries[n])
-        in_full = n >= folded and _bytes(whole) <= room - FOLDED_BYTES
-        entry = whole if in_full else short if _bytes(short) <= room else _DROPPED
-        room -= _bytes(entry)
-        sent.append(entry)
-    return tuple(sent[::-1])
-
-
-def _bytes(entry: Entry) -> int:
-    return len(json.dumps(entry_json(entry), ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
