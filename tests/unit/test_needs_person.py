@@ -24,7 +24,7 @@ def state(status, **values):
         (
             state(
                 GoalStatus.BLOCKED,
-                question=questions.cannot_start(State(goal_id="a-1"), "no model").text,
+                question=questions.ask(State(goal_id="a-1"), "cannot_start", fault="no model").text,
             ),
             CONTINUE,
         ),

@@ -23,7 +23,7 @@ from clew_daemon.session.finishing import Finishing
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.budgets import turns_left
-from clew_shared.core.questions import asks
+from clew_shared.core.questions import ask
 from clew_shared.playbook.playbook import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
@@ -172,7 +172,9 @@ class Methods:
 
     async def _ask(self, p: protocol.Ask) -> Answer:
         question = redact(p.question)
-        await self._epoch.decide(lambda core: core.ask(asks(core.state, question), time.time()))
+        await self._epoch.decide(
+            lambda core: core.ask(ask(core.state, "asks", question=question), time.time())
+        )
         return {}
 
     async def _think(self, p: protocol.Think) -> Noted:

@@ -23,9 +23,8 @@ from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.restart import RestartHistory, WaitFor
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
-from clew_shared.core import questions
 from clew_shared.core.core import Core
-from clew_shared.core.questions import Question
+from clew_shared.core.questions import Question, ask
 from clew_shared.ledger import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -130,7 +129,7 @@ class GoalRun:
         except RestoreUnfinishedError as error:
             log.error("undo.failed", goal=self.goal, reason=str(error))  # noqa: TRY400 - a reason
             if core.state.snapshots.undoing:
-                await block_goal(self._d.goals, core, questions.unfinished_undo(core.state))
+                await block_goal(self._d.goals, core, ask(core.state, "undo"))
             return False
         if not (core.state.workable and core.state.attempt.over):
             return False  # paused, cancelled or reopened meanwhile
@@ -157,12 +156,12 @@ class GoalRun:
         """Return what a person is asked where an agent, key or program is missing, or an undo was cut off."""
         state, settings = core.state, self._d.settings_of(self.goal)
         if state.snapshots.undoing and not state.attempt.over:
-            return questions.unfinished_undo(state)
+            return ask(state, "undo")
         fault = agent_fault(state, settings, self._d.places.config)
         if not fault:
             agent, keys = present_agent(state, settings)[1], self._d.keys
             fault = cli_program_fault(agent, keys.env) or keys.fault(agent)
-        return questions.cannot_start(state, fault) if fault else None
+        return ask(state, "cannot_start", fault=fault) if fault else None
 
     async def _enter(self, core: Core) -> WorkspaceGuard | None:
         """Open the goal's folder, for this daemon alone, and record which it is; None where it cannot be worked in."""
@@ -239,7 +238,7 @@ class GoalRun:
         after_s = crashes.restart_s(numbers, random.random)
         if after_s is None:
             detail = endings.by_surprise(error).detail
-            await block_goal(self._d.goals, core, questions.internal(core.state, detail))
+            await block_goal(self._d.goals, core, ask(core.state, "internal", fault=detail))
         else:
             await asyncio.sleep(after_s)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from clew_daemon.processes.endings import Ended
 from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import RestartSettings
-from clew_shared.core import questions
-from clew_shared.core.questions import Question
+from clew_shared.core.questions import Question, ask
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
+from clew_shared.text.words import ending, key_line, times
 
 WAIT_FIRST_S = 1.0
 """The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
@@ -78,15 +78,16 @@ def after_worker(
         case "crash" if (after_s := crashes.restart_s(numbers, jitter)) is not None:
             return after_s
         case "crash" if ended.reason != "internal":
-            count, window_s = len(crashes.times), numbers.window_s
-            return questions.crashed(state, count, window_s, ended.reason, ended.detail)
+            words = {"times": times(len(crashes.times)), "window": f"{numbers.window_s:g}"}
+            return ask(state, "crashes", ended.detail, ending=ending(ended.reason), **words)
         case "configuration":
-            return questions.set_up(state, ended.reason, ended.detail)
+            printed = "" if key_line(ended.detail) in ended.reason else ended.detail
+            return ask(state, "set_up", printed, fault=ended.reason)
         case "crash":
-            ask = questions.internal
+            key = "internal"
         case "unable":
-            ask = questions.damaged if ended.reason == "ledger" else questions.cannot_start
-    return ask(state, ended.detail)
+            key = "damaged" if ended.reason == "ledger" else "cannot_start"
+    return ask(state, key, fault=ended.detail)
 
 
 class RestartHistory:

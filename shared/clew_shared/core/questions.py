@@ -20,7 +20,6 @@ from clew_shared.text.words import (
     LOG_IN,
     RESULTS,
     action_text,
-    ending,
     exit_text,
     key_line,
     one_line,
@@ -100,6 +99,19 @@ CHOICES = {
     "cancel": ("end the goal", "clew cancel {goal}"),
 }
 """What a person can do: in words, and the command."""
+
+
+_OFFERS = {
+    "asks": ("answer",),
+    "crashes": ("log", "fixed"),
+    "set_up": ("reload", "edit", "fixed"),
+    "cannot_start": ("reload", "edit", "fixed"),
+    "damaged": ("verify", "fixed"),
+    "internal": ("log", "again"),
+    "undo": ("complete", "after_undo"),
+}
+_AFTER_LOGIN = ("fixed", "reload", "edit")  # a login needs no other config
+_INTERNAL = "Nothing recorded is lost. If clew was upgraded or moved while it ran, restart it: `clew restart`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,44 +207,20 @@ def _changed_line(changed: Sequence[str] | None, label: str) -> str:
     )
 
 
-def asks(state: State, asked: str) -> Question:
-    """Return the agent's own question."""
-    why = WHY["asks"].format(question=asked)
-    return question(state, why, "answer", at_work=True)
-
-
 def budget(state: State, spent: str) -> Question:
     """Return what is asked about a budget that is used up."""
     facts, reason = _check_lines(state), f"budget: {spent}"
     return question(state, spent, "grant", "limits", at_work=True, facts=facts, reason=reason)
 
 
-def crashed(state: State, count: int, window_s: float, reason: str, output: str) -> Question:
-    """Return what is asked where workers crashed too often; `output` is the end of what the last one printed."""
-    why = WHY["crashes"].format(times=times(count), window=f"{window_s:g}", ending=ending(reason))
-    return question(state, why, "log", "fixed", at_work=True, facts=output_facts(output))
-
-
-def set_up(state: State, fault: str, output: str = "") -> Question:
-    """Return what is asked where an agent says that it cannot work as it is set up."""
-    why = WHY["set_up"].format(fault=fault)
-    facts = output_facts("" if key_line(output) in fault else output)
-    return question(state, why, *_mends(fault), facts=facts)
-
-
-def cannot_start(state: State, fault: str) -> Question:
-    """Return what is asked where the goal's agent cannot be started."""
-    return question(state, WHY["cannot_start"].format(fault=fault), *_mends(fault))
-
-
-def _mends(fault: str) -> tuple[str, ...]:
-    """Return what helps against a fault of the agent's set-up; a login needs no other config."""
-    return ("fixed", "reload", "edit") if LOG_IN in fault else ("reload", "edit", "fixed")
-
-
-def damaged(state: State, fault: str) -> Question:
-    """Return what is asked where the goal's record cannot be read."""
-    return question(state, WHY["damaged"].format(fault=fault), "verify", "fixed")
+def ask(state: State, key: str, printed: str = "", **words: object) -> Question:
+    """Return what is asked for a reason of WHY, filled with words; `printed` is what the agent's program printed."""
+    why, choices = WHY[key].format(**words), _OFFERS[key]
+    if "reload" in choices and LOG_IN in why:
+        choices = _AFTER_LOGIN
+    last = key_line(printed)
+    facts = (f"It printed last: {last}" if last else "", _INTERNAL if key == "internal" else "")
+    return question(state, why, *choices, at_work=key in ("asks", "crashes"), facts=facts)
 
 
 def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
@@ -248,29 +236,12 @@ def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
     return question(state, why, "installed", "edit", "anyway", facts=tuple(facts))
 
 
-def internal(state: State, fault: str) -> Question:
-    """Return what is asked where an unexpected error in clew stopped a goal."""
-    fact = "Nothing recorded is lost. If clew was upgraded or moved while it ran, restart it: `clew restart`"
-    return question(state, WHY["internal"].format(fault=fault), "log", "again", facts=(fact,))
-
-
 def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Question:
     """Return what is asked about a goal whose dependency was not completed; `known`: it is still on record."""
     ended = "was cancelled" if status == "cancelled" else "has failed"
     why = WHY["depends" if known else "depends_removed"].format(goal=other, ended=ended)
     choices = ("retry_other", "after_other") if known else ()
     return question(state, why, *choices, "alone", other=other)
-
-
-def unfinished_undo(state: State) -> Question:
-    """Return what is asked where an undo was cut off and could not be completed since."""
-    return question(state, WHY["undo"], "complete", "after_undo")
-
-
-def output_facts(output: str) -> tuple[str, ...]:
-    """Return the line that says what an agent's program printed at last, if it printed anything."""
-    last = key_line(output)
-    return (f"It printed last: {last}",) if last else ()
 
 
 def last_said(state: State, name: str, result: str = "") -> str:
