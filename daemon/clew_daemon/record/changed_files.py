@@ -14,10 +14,7 @@ from clew_shared.views.publish import plain_paths
 
 
 def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[ChangedFile]:
-    """Return what the goal changed since its first snapshot, sorted by name; a renamed file counts once.
-
-    What someone else changed meanwhile is not among it. Raises StoreError, OSError, LedgerError. Blocks.
-    """
+    """Return what the goal itself changed since its first snapshot; raises StoreError, OSError, LedgerError. Blocks."""
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
     first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
     own = own_changes(rows, listed(store), first) if first else {}

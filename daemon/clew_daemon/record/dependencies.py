@@ -168,10 +168,7 @@ def dependencies(state: State, known: KnownGoals) -> list[Dependency]:
 
 
 def bound(names: Iterable[str], known: KnownGoals) -> tuple[str, ...]:
-    """Replace each unique beginning in `depends_on` by the name that it begins, or else the id.
-
-    So no later goal makes it ambiguous. A name stays a name: it means the next goal that takes it.
-    """
+    """Replace each unique beginning in `depends_on` by the name that it begins, or else the id, to stay unambiguous."""
     found: dict[str, None] = {}
     for name in names:
         goal = known.dependency(name, "").goal
@@ -182,10 +179,7 @@ def bound(names: Iterable[str], known: KnownGoals) -> tuple[str, ...]:
 
 
 def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
-    """Return the unfinished goal that has this name, or the goal on record that has it as its id; "" if there is none.
-
-    `besides` is a goal that does not count.
-    """
+    """Return the unfinished goal of this name, or the goal with it as its id, not `besides`; "" if there is none."""
     if name in states and name != besides:
         return name
     living = (g for g, s in states.items() if name and s.spec.name == name and not s.ended)

@@ -1,7 +1,4 @@
-"""What a worker does now, for `status` and `watch`: a pure rule over its goal's state and its session's activity.
-
-The record has what was decided and done; only the session knows that an LLM call or a check is under way.
-"""
+"""What a worker does now, by its goal's record and its session's activity. Pure."""
 
 from __future__ import annotations
 

@@ -72,10 +72,7 @@ def limits_of(state: State, settings: Settings) -> Limits:
 
 
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
-    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up.
-
-    Raises KeyError where the config has no such agent: see `agent_fault`.
-    """
+    """Return the agent of the present attempt with its name, as model and rung set it up; KeyError if there is none."""
     rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
     agent = profiled_agent(settings, settings.agents.get(name or None))
@@ -92,10 +89,7 @@ def present_rung(state: State, settings: Settings) -> Rung:
 
 
 def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
-    """Return how an attempt differs, by its number; an agent without a model is just run again.
-
-    A coding agent chooses its own temperature and mode, so only a rung that names another agent changes anything.
-    """
+    """Return how an attempt differs, by its number; a coding agent only by naming another agent, others not at all."""
     agent = _own_agent(state, settings)
     if not isinstance(agent, ModelAgentSettings):
         return Rung()

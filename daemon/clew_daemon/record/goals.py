@@ -1,7 +1,4 @@
-"""All goals of a daemon: their cores in memory, and how they are accepted, continued and purged.
-
-Nothing here knows processes or sockets.
-"""
+"""All goals of a daemon: their cores in memory, and how they are accepted, continued and purged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which home a ledger belongs to, so that a copy of it does not continue work that the original may still do.
-
-The identity of a home is that of its state folder: renamed it is the same home, copied or restored elsewhere another.
-"""
+"""Which home, by its state folder, a ledger belongs to: a copy must not continue what the original may still do."""
 
 from __future__ import annotations
 

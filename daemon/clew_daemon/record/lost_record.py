@@ -59,10 +59,7 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
 
 
 def lacking(ledger: Path, state: Path) -> Lacking | None:
-    """Return what a ledger lacks; None if it has everything that is known to have been recorded, or is blank.
-
-    What it is compared with is read first, so that a daemon may write meanwhile. Raises LedgerError, OSError.
-    """
+    """Return what a ledger lacks of what was recorded, None for nothing; raises LedgerError, OSError."""
     from clew_daemon.record import home  # imports the models of events, needed only here
 
     goals, noted = _accepted(state), read_note(ledger)
@@ -82,10 +79,7 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
 
 
 def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path]:
-    """Accept the ledger as it is: set aside the goals that it does not know, and write a new note of its last event.
-
-    Returns where the folders of unknown goals are now. Raises LedgerError, OSError.
-    """
+    """Accept the ledger as it is: note its last event, and return where the folders of goals unknown to it are now."""
     aside = state / f"{GOALS}.{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
     moved = {}
     for goal in missing.goals if missing else ():

@@ -1,8 +1,4 @@
-"""Pages of a goal's record from its end: its last actions and loops, and one action in full.
-
-Each is read by the fold that makes history.jsonl: it takes in the events from the first one on, and remembers where
-each action began and in which subtask.
-"""
+"""Pages of a goal's record from its end, by the fold that makes history.jsonl: actions, loops, one action in full."""
 
 from __future__ import annotations
 

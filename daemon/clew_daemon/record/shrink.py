@@ -1,8 +1,4 @@
-"""Makes an answer fit one line of the protocol, however large its goal has become.
-
-What can be found elsewhere is shortened first: old actions, long texts, finished work. Runbook steps and indices
-are never touched.
-"""
+"""Makes an answer fit one line of the protocol: old actions, long texts and finished work are shortened first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Loading states from the ledger: the latest snapshot, and the events after it.
-
-The daemon loads every goal this way at its start; the command line does so when no daemon runs.
-"""
+"""Loading states from the ledger: the latest snapshot, and the events after it."""
 
 from __future__ import annotations
 

@@ -17,10 +17,7 @@ class WrongState(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ActionReport:
-    """The outcome of an action as it is reported to the core.
-
-    `world` is the digest after it, UNKNOWN if it could not be measured whole, "" if nothing was measured.
-    """
+    """The outcome of an action as it is reported; `world` is the digest after it, UNKNOWN if cut short, "" for none."""
 
     result: str
     output: str | None = None
@@ -59,10 +56,7 @@ class LookFirst:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The answer to what the agent reported; `known` is false where it had been reported before.
-
-    `changed`: the reported action changed the workspace, None if that is unknown.
-    """
+    """The answer to a report; `known`: not reported before, `changed`: it changed the workspace, None if unknown."""
 
     intervention: Advice | None = None
     escalated_to: Level | None = None

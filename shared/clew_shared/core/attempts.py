@@ -52,10 +52,7 @@ class AttemptCommands(GoalJournal):
     """The part of the core that ends an attempt and begins the next."""
 
     def start_over(self, reason: str, at: float, *, advancing: bool = False) -> bool:
-        """End the present attempt if another one may follow; returns whether it is over.
-
-        `advancing` as in AttemptEnded.
-        """
+        """End the present attempt if another may follow; returns whether it is over (`advancing` as in AttemptEnded)."""
         state = self.state
         if state.attempt.over:
             return True
@@ -92,10 +89,7 @@ class AttemptCommands(GoalJournal):
         )
 
     def budget_spent(self, at: float, *, acting: bool = False) -> str:
-        """Return which limit is reached, "" for none; `acting`: another action is asked for.
-
-        What counts is what was used since a person last granted the same amount again.
-        """
+        """Return which limit is reached since a person last granted it, "" for none; `acting`: with one more action."""
         state, spec, limits = self.state, self.state.spec, self.limits
         if state.actions_total - state.attempts.actions_granted + acting > limits.actions:
             return f"the limit of {limits.actions} actions is reached"
@@ -124,10 +118,7 @@ def may_start_over(state: State, limits: Limits) -> bool:
 
 
 def iterations_used_up(state: State, limits: Limits) -> bool:
-    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit.
-
-    One whose last turn made the checks pass may still ask to finish.
-    """
+    """Return whether an attempt has taken all its turns, or two more where its last ones made the checks pass."""
     used = state.iteration - state.attempt.from_iteration
     since, found = state.attempt.seq, [state.proofs.checks.get(name) for name in state.spec.checks]
     passes = bool(found) and all(last and last.passed and last.seq > since for last in found)

@@ -39,10 +39,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class TurnsLeft:
-    """How many turns are left until the limit that comes first, of how many, and which limit that is.
-
-    Of a limit in tokens, seconds or actions the turns are an estimate by those so far.
-    """
+    """How many turns are left until the limit that comes first (by estimate where it is none of turns), of how many."""
 
     turns: int
     of: int

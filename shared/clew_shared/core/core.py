@@ -106,10 +106,7 @@ class Core(TreeCommands):
         self.ask(asked, at)
 
     def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
-        """Record the outcome of an allowed action; a second report of it changes nothing.
-
-        `last`: the agent is being stopped, and heeds nothing any more.
-        """
+        """Record the outcome of an action, once; `last`: the agent is being stopped, and heeds nothing any more."""
         flight = self.state.in_flight.get(seq)
         if flight is None:
             return Feedback(known=False)
@@ -150,10 +147,7 @@ class Core(TreeCommands):
         detail: str = "",
         said: str = "",
     ) -> list[int]:
-        """Record that the effect of everything in flight (or `only` of one action) is unknown.
-
-        `said` is the end of what it has printed, as far as that is known.
-        """
+        """Record that the effect of all (`only`: of one) in flight is unknown; `said` ends what it printed."""
         seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
             event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)
@@ -309,10 +303,7 @@ class Core(TreeCommands):
         return Feedback() if told else self._review(event.at)
 
     def _review(self, at: float) -> Feedback:
-        """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.
-
-        A runbook can heed none, nor can an agent whose attempt is over.
-        """
+        """Intervene if a streak calls for it, except for a runbook; what is ignored is a failure of the subtask."""
         if self.runbook or self.state.attempt.over:
             return Feedback()
         found = review(self.state, self.loops, self.calls)

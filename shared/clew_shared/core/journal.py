@@ -64,10 +64,7 @@ class GoalJournal:
         return queue
 
     def emit(self, event: ev.Event, output: bytes | None = None) -> int:
-        """Take an event into the state, queue it for the ledger, and return its number.
-
-        Raises WrongState, and changes nothing, where the goal's status does not allow it.
-        """
+        """Take an event into the state and the queue; returns its number. WrongState, and no change, if not allowed."""
         if why := refusal(self.state, event):
             raise WrongState(why)
         seq = self.number()

@@ -1,7 +1,4 @@
-"""Checks that an agent suggests: which are accepted, and which run at the end of its goal.
-
-A suggestion decides nothing: it never rejects a `finish` and never makes a goal verified. Pure rules over the state.
-"""
+"""Checks that an agent suggests: which are accepted, and which run at the end; a suggestion decides nothing. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ CMD_CHARS_MAX = 500
 
 
 def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return which of the proposed checks (name, command) are new, as many as there is room for.
-
-    A name that was suggested before is replaced; a command that is a check already is left out.
-    """
+    """Return which proposed checks (name, command) are new, as far as there is room; a known name is replaced."""
     suggested = state.proofs.suggested
     known = {*state.spec.checks.values(), *(one.cmd for one in suggested.values())}
     found: dict[str, str] = {}

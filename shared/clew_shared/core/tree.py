@@ -185,10 +185,7 @@ class TreeCommands(AttemptCommands):
             )
 
     def hold_to_limits(self, at: float, *, acting: bool = False) -> str:
-        """Hand a goal at work to a person where a limit is reached; returns which, "" for none.
-
-        Called whenever a turn or any other message of the agent is recorded, and as time passes.
-        """
+        """Hand a goal at work to a person where a limit is reached; returns which, "" for none."""
         spent = self.budget_spent(at, acting=acting) if self.state.workable else ""
         if spent:
             self.ask(budget(self.state, spent), at)
@@ -302,10 +299,7 @@ class TreeCommands(AttemptCommands):
         return None
 
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
-        """End the attempt, or count a failure of the subtask where it was the last one.
-
-        A runbook has no other plan: whether its step runs again is decided when it is proposed.
-        """
+        """End the attempt, or count a failure of the subtask where it was the last; a runbook's step may run again."""
         again = self.runbook and has_retries(self.state)
         if not again and self.start_over(failure, at):
             return None

@@ -14,11 +14,7 @@ BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """One event to append; `goal` is "" for the daemon's own events.
-
-    `body` is the canonical JSON of the event without its seq; `output` is a big output that belongs to it and is
-    stored apart, so that reading events stays cheap.
-    """
+    """One event to append: its JSON, and a big `output`, stored apart; `goal` is "" for the daemon's own."""
 
     goal: str
     kind: str

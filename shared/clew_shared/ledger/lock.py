@@ -30,10 +30,7 @@ _UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock according to the file; what the file does not contain is None.
-
-    `socket` is the absolute path of the control socket, as the holder sees the file system.
-    """
+    """The holder of a lock according to the file, None for what it lacks; `socket` is that of control."""
 
     pid: int | None = None
     role: str | None = None

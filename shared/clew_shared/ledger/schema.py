@@ -1,7 +1,4 @@
-"""Every SQL statement of the ledger, by name, and the versions of its schema.
-
-A new version is one more script at the end of MIGRATIONS.
-"""
+"""Every SQL statement of the ledger, by name; a new version is one more script at the end of MIGRATIONS."""
 
 from __future__ import annotations
 

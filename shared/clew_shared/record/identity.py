@@ -1,7 +1,4 @@
-"""The identity of a folder or file: device, inode and time of birth, which tell it from another one of its name.
-
-A path is a place, not an identity: a folder can be renamed, mounted over, copied or recreated.
-"""
+"""The identity of a folder or file, which its path is not: device, inode and time of birth."""
 
 from __future__ import annotations
 
@@ -21,11 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Identity(BaseModel, frozen=True, extra="ignore"):
-    """What tells one folder from another.
-
-    `birth_ns` is in nanoseconds since 1970, None if the file system records no time of birth. `boot` is the boot id of
-    the machine when it was seen, "" if unknown.
-    """
+    """What tells one folder from another; `birth_ns` since 1970, None if not recorded, `boot` "" if unknown."""
 
     dev: int
     ino: int

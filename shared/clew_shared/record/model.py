@@ -1,7 +1,4 @@
-"""The tree of work: Goal → Task → Subtask → Action, and the statuses that they can have.
-
-Plain records that programs and the fold read and change; the rules are in `gate` and `core`.
-"""
+"""The tree of work, Goal → Task → Subtask → Action, with its statuses; the rules are in `gate` and `core`."""
 
 from __future__ import annotations
 

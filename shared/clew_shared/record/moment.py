@@ -9,10 +9,7 @@ def iso(at: float) -> str:
 
 
 def local(at: float | str) -> str:
-    """Return a time for people: local time to the second, as in `2026-11-22 18:04:09`.
-
-    `at` is seconds since 1970, or text as `iso` writes it; other text is returned unchanged.
-    """
+    """Return seconds since 1970, or text of `iso`, as local time to the second; other text is returned unchanged."""
     try:
         moment = (
             datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)

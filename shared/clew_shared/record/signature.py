@@ -1,7 +1,4 @@
-"""Signatures: when two actions are the same action (docs/loops.md, Terms).
-
-They depend on names and arguments only, not on results, the workspace's content or the disk.
-"""
+"""When two actions are the same: by names and arguments only, not by results or the disk (docs/loops.md, Terms)."""
 
 from __future__ import annotations
 

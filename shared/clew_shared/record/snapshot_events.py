@@ -36,10 +36,7 @@ class ChangeCount(BaseModel, frozen=True, extra="ignore"):
 
 
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
-    """Where the user's repository in the workspace stands.
-
-    The repository may state any text as these: what could be no branch or no commit is "".
-    """
+    """Where the user's repository in the workspace stands; what could be no branch or no commit is ""."""
 
     branch: str = ""
     commit: str = ""  # of HEAD

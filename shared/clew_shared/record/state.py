@@ -1,7 +1,4 @@
-"""What the fold maintains: the state of one goal.
-
-Plain records without rules; `snapshot` writes all of it as JSON and reads it back equal.
-"""
+"""What the fold maintains, the state of one goal: plain records without rules."""
 
 from __future__ import annotations
 

@@ -20,10 +20,7 @@ SUBTASK_CHARS = 200
 
 
 def follow_up(state: State) -> str:
-    """Return the subtask for which a completed goal may be reopened, "" if there is none.
-
-    It is the first line of the last feedback, given after the end. Needs the whole state, not an outline.
-    """
+    """Return the first line of feedback after a completed goal's end, for which it may be reopened; "" for none."""
     if not has_follow_up(state):
         return ""
     lines = [line for line in state.guidance.feedback[-1].splitlines() if line.strip()]

@@ -64,11 +64,7 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
 
 
 def settle(state: State, came: str, *, moved: bool = False) -> None:
-    """Note what came of the last things that the agent was told or refused, where that is open.
-
-    The end of an attempt outweighs that the last one was ignored. A change (`moved`) says nothing of an answer that
-    stays: what it brought, the next look says.
-    """
+    """Note what came of the last open things told or refused; a change (`moved`) says nothing of one that stays."""
     found = state.loops.findings
     for one in found[-OPEN_MAX:]:
         last_straw = came == "attempt_ended" and one is found[-1] and one.came == "ignored"

@@ -165,10 +165,7 @@ def crash_blocks(old: Scope) -> dict[str, dict[str, str]]:
 
 
 def finish_refused(state: State, e: ev.FinishRefused, _seq: int) -> None:
-    """Count refused finishes with the same files, or with no action in between.
-
-    An agent with its own tools may have worked between two of them where clew cannot see it.
-    """
+    """Count refused finishes with the same files, or with no action in between that clew could see."""
     state.loops.claims += bool(e.failing)
     before, world = state.loops.refused, state.loops.world
     unseen = e.own_tools and world.startswith(UNKNOWN)
@@ -216,10 +213,7 @@ def replan(state: State, e: ev.Planned) -> None:
 
 
 def change_plan(state: State, tasks: Iterable[PlannedTask]) -> None:
-    """Put the tasks of a goal file that a person changed in the place of the tree: subtasks are known by their texts.
-
-    What is done stays, also where the file has it no more; what is not done and gone from the file is set aside.
-    """
+    """Put a changed file's tasks, known by their texts, in the place of the tree; only what is done stays besides."""
     current, old = state.subtask, state.goal.tasks
     left = [(task, list(task.subtasks)) for task in old]
     new = [_changed_task(planned, left) for planned in tasks]
