@@ -52,7 +52,7 @@ class AttemptCommands(GoalJournal):
     """The part of the core that ends an attempt and begins the next."""
 
     def start_over(self, reason: str, at: float, *, advancing: bool = False) -> bool:
-        """End the present attempt if another may follow; returns whether it is over (`advancing` as in AttemptEnded)."""
+        """End the present attempt if another may follow; returns if it is over (`advancing` as in AttemptEnded)."""
         state = self.state
         if state.attempt.over:
             return True
