@@ -27,7 +27,7 @@ from bench.page import table
 from clew_daemon.record.hello import hello_answer
 from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply

@@ -16,7 +16,7 @@ from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst
 from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.snapshot import dump, load

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from clew_shared.ledger import Ledger, LedgerError, NewEvent, Reader, TurnLedger, verify
+from clew_shared.ledger.errors import LedgerError, NewEvent
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.turns import TurnLedger
+from clew_shared.ledger.verify import verify
 
 PAGE = 4_096
 SECTOR = 512

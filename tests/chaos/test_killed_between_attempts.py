@@ -5,7 +5,7 @@ import points
 import pytest
 from chaos_life import Life
 
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode

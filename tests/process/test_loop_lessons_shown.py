@@ -9,7 +9,7 @@ from collections import Counter
 
 from llm_server import ScriptedLlm, calls
 
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 
 GOALS, TAUGHT_BY = 4, 3
 WARNING = "Do not call `run_cmd test -f part.txt` again while nothing has changed"

@@ -4,7 +4,7 @@ import json
 import os
 
 from clew_daemon.learning.playbook import playbook_events
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 
 TEACHER = """
 hello()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 from clew_shared.record.snapshot import OUTLINE_VERSION
 
 PATIENT = """

@@ -6,7 +6,7 @@ import json
 from clew_daemon.reading import follow
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.instance import Instance
-from clew_shared.ledger import Reader
+from clew_shared.ledger.reader import Reader
 
 MANY = 40
 STEPS = "---\non_interrupt: retry\n---\n# Count\n## Do\n" + "".join(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_daemon.reading.follow import News, read_line
-from clew_shared.ledger import Cursor
 from clew_shared.ledger.errors import SEQ_MAX
+from clew_shared.ledger.reader import Cursor
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

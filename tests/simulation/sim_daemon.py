@@ -49,7 +49,8 @@ from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.config.faults import SettingsError
-from clew_shared.ledger import LedgerError, LedgerState, lock
+from clew_shared.ledger import lock
+from clew_shared.ledger.errors import LedgerError, LedgerState
 
 if TYPE_CHECKING:
     from sim_cells import Files

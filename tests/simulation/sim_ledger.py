@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger import EventRow, LedgerState, NewEvent, lock
-from clew_shared.ledger.errors import LedgerFailed
+from clew_shared.ledger import lock
+from clew_shared.ledger.errors import LedgerFailed, LedgerState, NewEvent
+from clew_shared.ledger.reader import EventRow
 
 if TYPE_CHECKING:
     from sim_world import World

@@ -14,7 +14,7 @@ from sim_agent import FOREIGN
 
 from clew_daemon.record.goals import GoalStore
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger import EventRow
+from clew_shared.ledger.reader import EventRow
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.daemon_events import ModelUsed

@@ -8,7 +8,7 @@ import pytest
 
 from clew_daemon.host import tasks
 from clew_daemon.host.tasks import GoalQueue
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 
 FAULTS = [
     LedgerError(Path("/ledger.db"), "cannot be used: unable to open database file", "wait"),

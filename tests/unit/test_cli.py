@@ -14,7 +14,7 @@ from clew_daemon.cli import run
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
@@ -114,6 +114,6 @@ def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
 
 
 def _nonsense(goal: str):
-    from clew_shared.ledger import NewEvent
+    from clew_shared.ledger.errors import NewEvent
 
     return NewEvent(goal, "no_such_event", b'{"kind":"no_such_event"}')

@@ -12,7 +12,7 @@ import pytest
 
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 

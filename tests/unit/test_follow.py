@@ -13,7 +13,9 @@ from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import DaemonRequest, FollowRequest
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.record.goal_events import GoalEvents
-from clew_shared.ledger import Cursor, Ledger, NewEvent
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.reader import Cursor
 from clew_shared.record import events as ev
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from clew_daemon.reading.client import Address
 from clew_daemon.reading.follow import follow
-from clew_shared.ledger import Ledger, NewEvent
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.ledger import Ledger
 
 
 async def append(ledger, *texts, goal="a"):

@@ -13,7 +13,8 @@ from clew_daemon.herald.channels import Book, Messages
 from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.situation import DaemonHealth, Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
-from clew_shared.ledger import Cursor, EventRow, NewEvent, Reader
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply

@@ -6,18 +6,13 @@ import threading
 
 import pytest
 
-from clew_shared.ledger import (
-    Ledger,
-    LedgerError,
-    LedgerFailed,
-    NewEvent,
-    Reader,
-    opening,
-    schema,
-    verify,
-)
 from clew_shared.ledger import ledger as ledger_module
+from clew_shared.ledger import opening, schema
+from clew_shared.ledger.errors import LedgerError, LedgerFailed, NewEvent
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.lock import acquire, beside
+from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.verify import verify
 
 
 def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:

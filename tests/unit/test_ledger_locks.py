@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from clew_shared.ledger import Ledger, NewEvent
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.ledger import Ledger
 
 INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
 FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log

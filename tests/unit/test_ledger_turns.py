@@ -4,7 +4,10 @@ from contextlib import closing
 
 import pytest
 
-from clew_shared.ledger import Ledger, NewEvent, TurnLedger, verify
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.turns import TurnLedger
+from clew_shared.ledger.verify import verify
 
 
 def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:

@@ -3,7 +3,9 @@
 import apsw
 import pytest
 
-from clew_shared.ledger import Ledger, NewEvent, verify
+from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.verify import verify
 
 
 @pytest.fixture

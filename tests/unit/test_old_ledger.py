@@ -11,7 +11,8 @@ from clew_daemon.record.pages import actions
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger, Reader
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply

@@ -2,7 +2,10 @@
 
 import pytest
 
-from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, opening, verify
+from clew_shared.ledger import opening
+from clew_shared.ledger.errors import LedgerLostError, NewEvent
+from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.verify import verify
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger import verify
+from clew_shared.ledger.verify import verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletRestored
 from clew_shared.record.snapshot import dump

@@ -20,7 +20,7 @@ from clew_daemon.top.dialogs import ConfirmDialog
 from clew_daemon.top.goals_screen import ActionScreen, GoalScreen, GoalsScreen
 from clew_daemon.top.screens import RowTable
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.views.publish import goal_detail, status_view

@@ -22,7 +22,8 @@ from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
+from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.writer import SLOW_S
 
 log = structlog.get_logger()

@@ -48,14 +48,14 @@ from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import (
-    Ledger,
+from clew_shared.ledger.errors import (
     LedgerError,
     LedgerFailed,
     LedgerLostError,
     LedgerState,
     LedgerUnwell,
 )
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.text.plain import plain
 
 log = structlog.get_logger()

@@ -17,7 +17,8 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import Cursor, LedgerError, Reader
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import Cursor, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view

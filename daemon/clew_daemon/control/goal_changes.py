@@ -36,7 +36,8 @@ from clew_daemon.record.doing import interrupted, running_action
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
-from clew_shared.ledger import Ledger, LedgerError, LedgerState
+from clew_shared.ledger.errors import LedgerError, LedgerState
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.spec import Spec

@@ -32,8 +32,8 @@ from clew_daemon.undo.undo import Undo, VisitFailed
 from clew_daemon.undo.view import undo_view
 from clew_shared.config.settings import SettingChange
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger import Cursor, EventRow, LedgerState
-from clew_shared.ledger.errors import BOUNDS_S
+from clew_shared.ledger.errors import BOUNDS_S, LedgerState
+from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.record.life_events import GoalEnded
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot_events import ProofAccepted

@@ -16,7 +16,8 @@ from clew_daemon.control.server import Answer, ControlError, Handler
 from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goals import GoalStore
 from clew_shared.core.core import Core
-from clew_shared.ledger import Ledger, LedgerState
+from clew_shared.ledger.errors import LedgerState
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record.state import State
 from clew_shared.record.transitions import has_follow_up
 from clew_shared.text.spelling import closest

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from clew_daemon.host.folders import FolderError
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.wire import protocol
 
 CLIENTS_MAX = 64

@@ -28,7 +28,8 @@ from clew_daemon.record.store import load_state
 from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import NotifySettings
 from clew_shared.files import write_whole
-from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 

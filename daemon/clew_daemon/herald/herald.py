@@ -21,13 +21,13 @@ from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings, Settings
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import LedgerError, Reader
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.lock import HERALD, LockError, acquire
+from clew_shared.ledger.reader import Reader
 
 log = structlog.get_logger()
 
 BOOK, LOCK = "herald.json", "herald.lock"
-
 POLL_S, ASK_S, TROUBLE_S = 0.5, 5.0, 5.0
 
 

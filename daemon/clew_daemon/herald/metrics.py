@@ -30,7 +30,7 @@ from clew_daemon import VERSION
 from clew_daemon.herald.channels import Book, batches, continues
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
-from clew_shared.ledger import Cursor, EventRow, Reader
+from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode

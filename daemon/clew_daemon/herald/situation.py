@@ -24,7 +24,7 @@ from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.config.tables import NoticeKind, NotifySettings
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import EventRow, Reader
+from clew_shared.ledger.reader import EventRow, Reader
 from clew_shared.proof.label import words
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerError, LedgerFailed
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.store import SNAPSHOT_EVERY, Readable, catch_up, output_text
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger import LedgerCorrupt
+from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.playbook.curator import key_words
 from clew_shared.playbook.playbook import VERSION, Bullet, LearnedPlaybook, seconds
 from clew_shared.playbook.reflector import ExecutionReflector

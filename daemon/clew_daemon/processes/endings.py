@@ -7,7 +7,7 @@ from clew_daemon.processes.children import exit_words
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import is_shortage

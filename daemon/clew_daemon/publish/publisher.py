@@ -21,7 +21,7 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.shrink import published_state
 from clew_daemon.record.store import history_lines
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 from clew_shared.views.contextdir import ContextDir

@@ -19,7 +19,8 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import opened
 from clew_shared.backoff import backoff_s
-from clew_shared.ledger import Cursor, LedgerError
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import Cursor
 
 SILENT_S = 30.0
 """After this time without a line the daemon counts as gone: it sends one at least every 10 s."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew_daemon.record.store import PastEvents
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.tables import Settings
-    from clew_shared.ledger import Reader
+    from clew_shared.ledger.reader import Reader
     from clew_shared.prompt.messages import Message
     from clew_shared.record.state import State
     from clew_shared.wire.hello import HelloAnswer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.reading.goal_list import GoalView
     from clew_daemon.reading.instance import Instance
-    from clew_shared.ledger import Reader
+    from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
 
 CANDIDATES_SHOWN = 8
@@ -36,7 +36,8 @@ def opened(ledger: Path) -> Iterator[Reader | None]:
     """Open a ledger for reading; None where there is none yet. Raises LedgerError."""
     from apsw import Error
 
-    from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
+    from clew_shared.ledger.errors import LedgerEmpty, LedgerError
+    from clew_shared.ledger.reader import Reader
 
     try:
         reader = Reader.open(ledger) if ledger.exists() else None
@@ -52,7 +53,7 @@ def opened(ledger: Path) -> Iterator[Reader | None]:
 @contextmanager
 def ledger_if_any(instance: Instance) -> Iterator[Reader | None]:
     """Open the ledger of an instance; None where there is none yet. Raises CliError."""
-    from clew_shared.ledger import LedgerError
+    from clew_shared.ledger.errors import LedgerError
 
     refuse_lost_ledger(instance)
     try:
@@ -250,7 +251,7 @@ def _own_changes(
     It is kept while `_basis` stays, until another snapshot: a live view asks every second.
     """
     from clew_daemon.record.changed_files import changed_files
-    from clew_shared.ledger import LedgerError
+    from clew_shared.ledger.errors import LedgerError
     from clew_shared.snapshots.store import StoreError, at
 
     try:

@@ -20,7 +20,8 @@ from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger import Ledger, LedgerError, NewEvent
+from clew_shared.ledger.errors import LedgerError, NewEvent
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.snapshot import STATE_VERSION, compressed, dump

@@ -12,7 +12,7 @@ from clew_daemon.record.goal_limits import has_runbook, limits_of
 from clew_daemon.record.store import in_order, load_outlined, replayed
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew_shared.files import sync
-from clew_shared.ledger import LedgerBehindError, LedgerCorrupt, LedgerEmpty, LedgerError, Reader
+from clew_shared.ledger.errors import LedgerBehindError, LedgerCorrupt, LedgerEmpty, LedgerError
 from clew_shared.ledger.opening import refuse_remains
+from clew_shared.ledger.reader import Reader
 
 GOALS = "goals"
 NAMED_MAX = 5

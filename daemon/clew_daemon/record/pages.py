@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from clew_daemon.record.store import Readable, ReadableEvents, catch_up, end_of, output_text
-from clew_shared.ledger import SEQ_MAX
+from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold.actions import DAEMON_DIED

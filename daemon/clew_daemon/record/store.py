@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Protocol
 
-from clew_shared.ledger import EventRow, LedgerCorrupt
+from clew_shared.ledger.errors import LedgerCorrupt
+from clew_shared.ledger.reader import EventRow
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply, fold

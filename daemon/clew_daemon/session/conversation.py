@@ -16,7 +16,7 @@ from clew_daemon.session.lifetime import Lifetime, Liveness
 from clew_daemon.session.methods import JsonObject, Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 

@@ -16,7 +16,7 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.session.epoch import Epoch, block_missing
 from clew_daemon.session.worker import AgentProcess
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.wire import protocol
 
 log = structlog.get_logger()

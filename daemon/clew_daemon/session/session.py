@@ -26,7 +26,7 @@ from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker import AgentProcess, Launcher, WorkerOutput
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
 

@@ -19,7 +19,7 @@ from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.worker import ExecutorPool
 from clew_shared.core.core import Core
-from clew_shared.ledger import LedgerError, LedgerState
+from clew_shared.ledger.errors import LedgerError, LedgerState
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import SnapshotMoment
 from clew_shared.snapshots.store import SnapshotStore, StoreError, at

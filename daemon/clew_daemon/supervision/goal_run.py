@@ -25,7 +25,7 @@ from clew_daemon.supervision.restart import RestartHistory, WaitFor
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask
-from clew_shared.ledger import LedgerError, LedgerFailed
+from clew_shared.ledger.errors import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 

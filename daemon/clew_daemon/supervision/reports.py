@@ -16,7 +16,7 @@ from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
 from clew_daemon.session.snapshots import from_store
 from clew_daemon.supervision.retention import clear
-from clew_shared.ledger import LedgerCorrupt
+from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 

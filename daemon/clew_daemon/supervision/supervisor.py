@@ -22,7 +22,7 @@ from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.restart import RestartHistory
 from clew_shared.core import questions
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger import LedgerError, LedgerState
+from clew_shared.ledger.errors import LedgerError, LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 

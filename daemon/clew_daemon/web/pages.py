@@ -25,7 +25,7 @@ from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledge
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.record import pages as record_pages
 from clew_daemon.web.rendering import environment
-from clew_shared.ledger import SEQ_MAX
+from clew_shared.ledger.errors import SEQ_MAX
 
 ENDED_SHOWN = 50
 ACTIONS_SHOWN = 50

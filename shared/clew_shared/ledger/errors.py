@@ -22,18 +22,6 @@ class NewEvent:
     output: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One recorded event: `seq` counts from 1 over all goals, `n` from 1 within its goal."""
-
-    seq: int
-    goal: str
-    n: int
-    kind: str
-    body: bytes
-    hash: bytes
-
-
 class LedgerState(Enum):
     """The state of writing: SLOW and FULL pass by themselves, FAILED is final."""
 

@@ -20,12 +20,24 @@ import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
-from clew_shared.ledger.errors import SEQ_MAX, EventRow, LedgerEmpty, corrupt
+from clew_shared.ledger.errors import SEQ_MAX, LedgerEmpty, corrupt
 from clew_shared.ledger.opening import check_kind, explained, open_reading, refuse_remains
 
 _PAGE_ROWS = 256
 _PAGE_BYTES = 4 << 20
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One recorded event: `seq` counts from 1 over all goals, `n` from 1 within its goal."""
+
+    seq: int
+    goal: str
+    n: int
+    kind: str
+    body: bytes
+    hash: bytes
 
 
 class ReadSide:

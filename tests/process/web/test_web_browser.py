@@ -121,7 +121,7 @@ def test_pause_continue_and_feedback_do_what_the_commands_do(clew, visitor):
 
 def feedback_of(clew, goal):
     from clew_daemon.record.store import load_state
-    from clew_shared.ledger import Reader
+    from clew_shared.ledger.reader import Reader
 
     with Reader.open(clew.home / "state" / "ledger.db") as reader:
         return load_state(reader, goal).feedback

@@ -1,7 +1,7 @@
 """The library for agents written in Python, with a daemon or without: its public names."""
 
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.playbook.reflector import ExecutionReflector, Reflection
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.prompt.windows import Windows

@@ -28,7 +28,8 @@ from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.gate.rules import AgentCalls
-from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
+from clew_shared.ledger.errors import LedgerError, NewEvent
+from clew_shared.ledger.turns import TurnLedger
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode

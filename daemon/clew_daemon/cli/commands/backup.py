@@ -24,9 +24,11 @@ from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home, lost_record
 from clew_daemon.record.store import load_state
 from clew_shared.files import sync
-from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy, remove
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
 from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
+from clew_shared.ledger.reader import Reader
 from clew_shared.ledger.schema import APPLICATION_ID
+from clew_shared.ledger.verify import copy, remove
 
 MB = 1 << 20
 

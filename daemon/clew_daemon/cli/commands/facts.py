@@ -25,7 +25,7 @@ from clew_daemon.reading.sanitize import counted
 from clew_daemon.record.lost_record import lacking
 from clew_shared.config.faults import SettingsError
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.lock import holder
 from clew_shared.record.moment import local
 from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text

@@ -17,8 +17,10 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record.lost_record import lacking, lost
-from clew_shared.ledger import EventRow, LedgerError, LedgerFault, Reader, VerifyReport
-from clew_shared.ledger import verify as verify_record
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import EventRow, Reader
+from clew_shared.ledger.verify import LedgerFault, VerifyReport
+from clew_shared.ledger.verify import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
