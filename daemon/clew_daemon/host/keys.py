@@ -190,20 +190,26 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
 
 def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -> Keys:
     """Return the whole environment, after starting this program again without its secrets where needed."""
-    if (fd := _handed_over(env)) is not None:
-        return Keys(_with_user(_restored(fd)), folder)
+    if (whole := _handed_over(env)) is not None:
+        return Keys(_with_user(whole), folder)
     clean = scrubbed(env, settings)
     if len(clean) != len(env) and sys.orig_argv:
-        _start_again(env, clean)
+        fd = os.memfd_create("clew-env", 0)  # inherited by the one exec that follows, closed after
+        os.write(fd, json.dumps(dict(env)).encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, clean | {MEMFD: str(fd)})  # noqa: S606 - the same program
     return Keys(_with_user(env), folder)
 
 
-def _handed_over(env: Mapping[str, str]) -> int | None:
-    """Return the descriptor of the memory file that this program left for itself, None without one."""
+def _handed_over(env: Mapping[str, str]) -> dict[str, str] | None:
+    """Return what is in the memory file that this program left for itself, None without one."""
     named = env.get(MEMFD, "")
     with contextlib.suppress(OSError):
         if named.isdecimal() and os.readlink(f"/proc/self/fd/{named}").startswith(_MEMORY_FILE):  # noqa: PTH115 - no path
-            return int(named)
+            os.environ.pop(MEMFD, None)
+            with os.fdopen(int(named), "rb") as file:
+                return dict(json.loads(file.read()))
     return None
 
 
@@ -212,21 +218,6 @@ def _with_user(env: Mapping[str, str]) -> dict[str, str]:
     with contextlib.suppress(KeyError):
         return {"USER": pwd.getpwuid(os.getuid()).pw_name} | dict(env)
     return dict(env)
-
-
-def _start_again(env: Mapping[str, str], clean: dict[str, str]) -> None:
-    fd = os.memfd_create("clew-env", 0)  # inherited by the one exec that follows, closed after
-    os.write(fd, json.dumps(dict(env)).encode())
-    os.lseek(fd, 0, os.SEEK_SET)
-    command = [sys.executable, *sys.orig_argv[1:]]
-    os.execve(sys.executable, command, clean | {MEMFD: str(fd)})  # noqa: S606 - the same program
-
-
-def _restored(fd: int) -> dict[str, str]:
-    with os.fdopen(fd, "rb") as file:
-        restored: dict[str, str] = json.loads(file.read())
-    os.environ.pop(MEMFD, None)
-    return restored
 
 
 # -- logins of coding agents -------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """How much disk the goals' snapshots use: measured once, then counted along."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,21 +14,21 @@ log = structlog.get_logger()
 
 
 class SnapshotSpace:
-    """The bytes of each goal's store, below one folder. A folder that cannot be used is logged once, and harms none.
+    """The `bytes` of each goal's store, below one folder. A folder that cannot be used is logged once, and harms none.
 
     `make_room` is called for a goal whose snapshot found no room; it returns whether there is more now.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._bytes: dict[str, int] = {}
+        self.bytes: Counter[str] = Counter()
         self._faults: set[str] = set()
         self.make_room: Callable[[str], Awaitable[bool]] = _nothing_to_remove
 
     def measure(self) -> None:
         """Measure every store; it blocks."""
         with contextlib.suppress(OSError):
-            self._bytes = {one.name: bytes_used(one) for one in self._folder.iterdir()}
+            self.bytes = Counter({one.name: bytes_used(one) for one in self._folder.iterdir()})
 
     def folders(self) -> list[str] | None:
         """Return the names in the folder of the stores, None where it cannot be read; it blocks."""
@@ -46,27 +47,6 @@ class SnapshotSpace:
                 folder.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             self._log(error)
-
-    @property
-    def total(self) -> int:
-        """The bytes of all stores together."""
-        return sum(self._bytes.values())
-
-    def of(self, goal: str) -> int:
-        """Return the bytes of one goal's store."""
-        return self._bytes.get(goal, 0)
-
-    def room(self, goal: str, most: int) -> int:
-        """Return how large the store of a goal may become, where all may have `most` bytes together."""
-        return max(0, most - self.total + self.of(goal))
-
-    def grew(self, goal: str, count: int) -> None:
-        """Note that a goal's store grew by `count` bytes."""
-        self._bytes[goal] = self.of(goal) + count
-
-    def removed(self, goal: str) -> None:
-        """Note that a goal's store is gone."""
-        self._bytes.pop(goal, None)
 
     def _log(self, error: OSError) -> None:
         reason = plain(error)

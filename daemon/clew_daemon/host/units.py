@@ -62,10 +62,7 @@ def unit_text(
     home: Path | None = None,
     stop_grace_s: float = STOP_GRACE_S,
 ) -> str:
-    """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
-
-    Keys have no place in it, since every process of the user can read a unit: they belong in `api_key_file`.
-    """
+    """Return the unit that runs `exec_path` on `home`; no key has a place in it, since the user's processes read it."""
     exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
     text = (Path(__file__).parent / "unit_files" / unit.name).read_text()
     return text.format(
@@ -109,10 +106,7 @@ def _started(unit: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Quote one word of a unit file, so that its specifiers and quotes are taken literally.
-
-    Raises ValueError for a control character, which no unit file can hold.
-    """
+    """Quote one word of a unit file, to be taken literally; ValueError for a control character, which none holds."""
     if not word.isprintable():
         raise ValueError(f"{word!r} cannot be in a unit file: it contains a control character")
     plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
@@ -161,10 +155,7 @@ def install(
     now: bool = False,
     unit: ServiceUnit = DAEMON_UNIT,
 ) -> Installed:
-    """Write a unit, enable it where a manager can be reached, and start it if `now`.
-
-    Raises ServiceError where the unit is there for another home, OSError when it cannot be written.
-    """
+    """Write a unit, enable it where a manager can be reached, start it if `now`; raises ServiceError, OSError."""
     path = unit_path(env, unit)
     before = _own(unit, home, env)
     text = unit_text(unit, exec_path, home, stop_grace_s)

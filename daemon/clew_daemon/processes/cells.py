@@ -127,10 +127,7 @@ class CellRules:
         )
 
     def view(self, place: Path, *, overlay: bool) -> CellSpec:
-        """Return the spec of an executor in a view of the workspace, as `make_view` has prepared it.
-
-        A copy may read the workspace: what is installed there has its paths.
-        """
+        """Return the spec of an executor in a view that `make_view` prepared; a copy may read the workspace, too."""
         spec, home, tmp = self.executor(), str(place / "home"), str(place / "tmp")
         folder = spec.cwd if overlay else str(place / "copy")
         own = private(self.places, self.state.goal_id)[1]
@@ -231,7 +228,8 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
     A shim (pyenv, rbenv, asdf) is a shell script that starts other programs, which an agent's sandbox does
     not allow; the program of that name further along PATH is taken instead.
     """
-    command = tuple(_at_home(part, env) for part in command)
+    if home := env.get("HOME"):
+        command = tuple(home + one[1:] if one.startswith("~/") else one for one in command)
     program = command[0]
     if "/" in program:
         return command
@@ -240,10 +238,6 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
         if Path(folder).name != "shims" and found.is_file() and os.access(found, os.X_OK):
             return (str(found), *command[1:])
     return command
-
-
-def _at_home(part: str, env: Mapping[str, str]) -> str:
-    return env["HOME"] + part[1:] if part.startswith("~/") and env.get("HOME") else part
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:

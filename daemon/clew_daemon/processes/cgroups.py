@@ -143,18 +143,15 @@ class Cgroups:
             return cls(None, why_not)
         groups = cls(own / name)
         try:
-            groups._settle(own / name)
+            # A group that has controllers enabled for others may hold no process itself.
+            _clear(CellGroup(own / name))
+            (own / name / "daemon").mkdir(parents=True, exist_ok=True)
+            (own / name / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
+            groups.controllers = _enable(own / name, _enable(own, CONTROLLERS))
         except OSError as error:
             log.warning("cgroup.failed", path=str(own), reason=str(error))
             return cls(None, f"{own} is delegated, but cannot be used: {error}")
         return groups
-
-    def _settle(self, base: Path) -> None:
-        """Move into a leaf: a group that has controllers enabled for others may hold no process itself."""
-        _clear(CellGroup(base))
-        (base / "daemon").mkdir(parents=True, exist_ok=True)
-        (base / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
-        self.controllers = _enable(base, _enable(base.parent, CONTROLLERS))
 
     def worker(self, goal: str, epoch: int) -> WorkerGroup | None:
         """Create the group of a new worker; None where that is not possible."""
@@ -234,10 +231,7 @@ def _is_marked(group: Path) -> bool:
 
 
 def _enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Enable controllers for the groups beneath; return those that are now enabled.
-
-    The kernel refuses all of them where the group itself has processes.
-    """
+    """Enable controllers for the groups beneath, as far as the kernel allows it; return those that are enabled."""
     for name in wanted:
         with contextlib.suppress(OSError):
             (group / "cgroup.subtree_control").write_text(f"+{name}")

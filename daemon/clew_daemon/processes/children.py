@@ -136,10 +136,7 @@ def is_proc_ours() -> bool:
 
 
 def memory_mb(guards: list[int]) -> float:
-    """Return the resident memory of whole process trees, in MiB; 0 if /proc cannot tell.
-
-    Read from /proc directly, without psutil: it is asked twice a second for every process of every worker.
-    """
+    """Return the resident memory of whole process trees, in MiB; 0 if /proc cannot tell. psutil takes longer."""
     total = 0
     if not is_proc_ours():
         return 0.0
@@ -150,10 +147,7 @@ def memory_mb(guards: list[int]) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """Return a process and all its descendants.
-
-    From /proc/PID/task/*/children: psutil would read every process of the machine to find them.
-    """
+    """Return a process and all its descendants; psutil would read every process of the machine to find them."""
     found = [pid]
     for member in found:  # grows while it is walked
         found += children(member)

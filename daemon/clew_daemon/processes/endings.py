@@ -68,10 +68,8 @@ def _left(code: int, leave: Leave | None, detail: str) -> Ended:
         reason = leave.reason if leave else f"{known}: {last}" if last else known
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)
-    reason = (
-        leave.reason if leave else last or "its program ended with exit code 78 and printed nothing"
-    )
-    return Ended("configuration", reason, detail, code)
+    known = "its program ended with exit code 78 and printed nothing"
+    return Ended("configuration", leave.reason if leave else last or known, detail, code)
 
 
 def by_surprise(error: BaseException) -> Ended:

@@ -86,10 +86,7 @@ class ExecutorProcess:
         return not self.cell.guard.ended.done()
 
     async def run(self, request: wire.RunRequest, said: Callable[[str], None]) -> wire.ActionDone:
-        """Carry out an allowed action; raises ExecutorDied where its effect is unknown.
-
-        `said` is told what the command has printed last.
-        """
+        """Carry out an action; raises ExecutorDied where its effect is unknown. `said` is told what it has printed."""
         self._said = said
         try:
             return await self._ask(wire.ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)

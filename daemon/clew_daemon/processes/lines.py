@@ -26,10 +26,7 @@ class _Reader(asyncio.StreamReader):
 
 
 class LineChannel:
-    """A connected stream of lines of at most `bytes_max` bytes; one task receives.
-
-    `unread` says that the other side left a line unread too long.
-    """
+    """A stream of lines of at most `bytes_max` bytes; one task receives. `unread`: one was left unread too long."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -145,10 +145,7 @@ class Zygote:
         return not (ended or self._lost)
 
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
-        """Ask for a cell with these descriptors.
-
-        Raises NurseryGone, ValueError for a spec that is too long, OSError if resources for sending it have run out.
-        """
+        """Ask for a cell; raises NurseryGone, ValueError for a spec that is too long, OSError if resources run out."""
         self._next += 1
         number = self._next
         request = to_packet(Spawn(id=number, spec=spec))

@@ -5,8 +5,6 @@ real ones (links resolved when the goal was accepted), so a link on the way is a
 ends anything.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat
@@ -44,10 +42,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
-
-    `stranger` is another folder in its place; `gone` says that nothing is there.
-    """
+    """Why nothing may act at a workspace: `stranger` is another folder in its place, `gone` says that none is there."""
 
     reason: str
     detail: str
@@ -63,10 +58,7 @@ class Missing:
 
 
 def missing(workspace: str, known: Identity | None) -> Missing | None:
-    """Return what is wrong with the place of a workspace, None if the folder `known` is there.
-
-    Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
-    """
+    """Return what is wrong with the place of a workspace; None if `known`, or any, is there, or no one can look now."""
     try:
         return _wrong(workspace, known)
     except FileNotFoundError:
@@ -109,11 +101,8 @@ def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
     return (seen if state.stranger and seen.is_same(state.stranger) else None), False
 
 
-def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGuard | Missing:
-    """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
-
-    Raises OSError where resources have run out.
-    """
+def enter(workspace: str, known: Identity | None, *, make: bool) -> "WorkspaceGuard | Missing":
+    """Open the folder `known` (None: any); `make` allows an empty one. OSError where resources have run out."""
     made = False
     try:
         if make:
@@ -171,10 +160,7 @@ class WorkspaceGuard:
         return missing(self._workspace, self.identity)
 
     def occupy(self) -> str:
-        """Mark it as in use until it is closed; returns who else uses it, "" if no one does.
-
-        A file system without locks has no marks, so no other user is found there.
-        """
+        """Mark it as in use until it is closed; return who else uses it, "" for no one, or if there are no locks."""
         fd, me = self._fd, os.getpid()
         try:
             _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_RDLCK, _FIRST + me, 1)

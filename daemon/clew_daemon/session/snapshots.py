@@ -205,12 +205,12 @@ async def ask_snapshot(
 ) -> SnapshotDone:
     """Have an executor take a snapshot within the limits of the config; `own` as in SnapshotRequest."""
     goal = core.state.goal_id
-    limits = parts.settings_of(goal).snapshots
+    limits, used = parts.settings_of(goal).snapshots, parts.space.bytes
     request = SnapshotRequest(
         own=own,
         base=core.state.snapshots.first,
         max_file_bytes=limits.max_file_mb * MB,
-        room_bytes=parts.space.room(goal, limits.max_mb * MB),
+        room_bytes=max(0, limits.max_mb * MB - used.total() + used[goal]),
     )
     return await executor.snapshot(request)
 
@@ -231,6 +231,6 @@ async def record(
         return None
     seen = done.model_dump(exclude={"type", "id", "fault", "no_room"})
     event = snap.SnapshotTaken(at=time.time(), moment=moment, cut_off=cut_off, **seen)
-    parts.space.grew(core.state.goal_id, done.bytes)
+    parts.space.bytes[core.state.goal_id] += done.bytes
     await parts.goals.emit(core, event)
     return event

@@ -173,18 +173,18 @@ class SnapshotStores:
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
-        space, removed, limit = self._d.space, False, self._d.settings.snapshots.max_mb
+        used, removed, limit = self._d.space.bytes, False, self._d.settings.snapshots.max_mb
         async with self._removing:
             kept = filter(is_removable, self._d.goals.states().values())
             for other in [s.goal_id for s in sorted(kept, key=lambda state: state.ended_at)]:
-                if space.total - space.of(goal) <= limit * MB // 2:
+                if used.total() - used[goal] <= limit * MB // 2:
                     break
                 core = self._d.goals.cores.get(other)
                 gone = core is None or not is_removable(core.state)  # retried or purged meanwhile
-                if other == goal or not space.of(other) or gone or self._in_use(other):
+                if other == goal or not used[other] or gone or self._in_use(other):
                     continue
                 with self._hold(other):
-                    log.info("snapshot.removed", goal=other, bytes=space.of(other))
+                    log.info("snapshot.removed", goal=other, bytes=used[other])
                     why = f"they were removed to keep all goals' below {limit} MB"
                     await self._record(other, why)
                     await self._remove(other)
@@ -197,7 +197,7 @@ class SnapshotStores:
 
     async def _remove(self, goal: str) -> None:
         await remove(self._folder / goal)
-        self._d.space.removed(goal)
+        self._d.space.bytes.pop(goal, None)
 
     def _has_store(self, goal: str) -> bool:
         """Return whether a goal has a store; one that cannot be read counts as there."""

@@ -56,10 +56,7 @@ class AttemptRestore:
         self._undo = Undo(parts, launcher)
 
     async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
-        """Put the workspace back, in bounded time; raises RestoreUnfinishedError.
-
-        An undo that was cut off is completed first. Called again after a crash, it does what is left to do.
-        """
+        """Put the workspace back in bounded time, after an undo that was cut off; raises RestoreUnfinishedError."""
         goal = core.state.goal_id
         await self._complete(core, guard)
         rows = await asyncio.to_thread(self._undo.rows, goal)
@@ -121,9 +118,7 @@ class AttemptRestore:
         span = Spans(rows).of_attempts(core.state.place)
         async with visit_within(self._parts, core, self._launcher, guard) as there:
             found, git = await self._undo.planned(
-                core,
-                there,
-                lambda store, rows: planned(rows, listed(store.within(PLAN_S)), span),
+                core, there, lambda store, rows: planned(rows, listed(store.within(PLAN_S)), span)
             )
             if moved := _moved(found.git_before, git):
                 return AttemptGround(kept=moved)

@@ -41,7 +41,9 @@ def planned_undo(
     list_of = listed(store.within(PLAN_S))
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
-    if undo is None or undo.of is None or _is_pending(found.plan, theirs=theirs):
+    # Folders that are still to be removed may not be empty on the disk.
+    pending = [one for one in found.plan.restore if one.wanted or not one.is_folder]
+    if not undo or not undo.of or pending or (theirs and found.plan.overwritten):
         return found
     then = [row for row in rows if row[0] <= (undo.last or row[0])]
     left_then = {*undo.left, *(one.name for one in planned(then, list_of, undo.of).plan.left)}
@@ -63,12 +65,6 @@ def planned(rows: Rows, list_of: Listed, span: Span) -> UndoResult:
         raise StoreError(why) from None
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
     return UndoResult(span, found, first, present, digest)
-
-
-def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
-    """Return whether something is left to undo, but for folders, which may not be empty on the disk."""
-    kept = all(one.wanted is None and one.is_folder for one in found.restore)
-    return not kept or (theirs and bool(found.overwritten))
 
 
 def _spared(found: UndoPlan, first: SnapshotTaken, present: SnapshotTaken) -> UndoPlan:
@@ -118,11 +114,7 @@ def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
 
 
 def restoration(found: UndoPlan, *, theirs: bool = False) -> UndoPlan:
-    """Return what is restored, in the order in which each entry finds its place free.
-
-    Removals come first, the deepest before all others, then folders, then files and symlinks. `kept` are the folders
-    that matter.
-    """
+    """Return what is restored, in an order in which places are free: removals, the deepest first, folders, files."""
     entries = [*found.restore, *(found.overwritten if theirs else ())]
     kept = frozenset(kept_folders(entries, found.kept))
     return UndoPlan(tuple(sorted(entries, key=_turn)), kept)

@@ -4,8 +4,6 @@ An undo is of a goal, of one of its subtasks, or of the undo before it. Where a 
 snapshots taken since count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -49,7 +47,7 @@ class Span:
     last: int | None = None
     place: Place = (0, 0)
     subtask: Subtask | None = None
-    of: Span | None = None
+    of: "Span | None" = None
     left: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import structlog
@@ -31,8 +31,7 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
 from clew_shared.record.touched import NAMES_MAX
-from clew_shared.snapshots.entries import Reverted
-from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.names import batches, quoted
 from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.snapshots.store import SnapshotStore, at
 from clew_shared.text.plain import plain
@@ -79,7 +78,7 @@ class WorkspaceVisit:
 
     async def restore(self, work: UndoPlan) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
-        for part in batches(work.entries):
+        for part in batches(work.entries, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
             kept = planning.kept_folders(part, work.kept)
             yield await self._executor.restore(RestoreRequest(entries=tuple(part), kept=kept))
 
@@ -116,19 +115,6 @@ class WorkspaceVisit:
         )
         done = await self._executor.check(request)
         return done.output.splitlines() if done.result == "success" else []
-
-
-def batches(entries: Sequence[Reverted]) -> Iterator[list[Reverted]]:
-    """Yield entries in requests that fit on a line of the wire, in order."""
-    batch, room = list[Reverted](), BATCH_CHARS
-    for entry in entries:
-        room -= len(entry.name)
-        if batch and (room < 0 or len(batch) >= RESTORE_MAX):
-            yield batch
-            batch, room = [], BATCH_CHARS - len(entry.name)
-        batch.append(entry)
-    if batch:
-        yield batch
 
 
 @contextlib.asynccontextmanager
@@ -231,10 +217,7 @@ class Undo:
             return await self.carry_out(core, result, there, theirs=theirs)
 
     async def planned(
-        self,
-        core: Core,
-        there: WorkspaceVisit,
-        plan: Callable[[SnapshotStore, Rows], UndoResult],
+        self, core: Core, there: WorkspaceVisit, plan: Callable[[SnapshotStore, Rows], UndoResult]
     ) -> tuple[UndoResult, GitPlace | None]:
         """Take a snapshot of the present, and plan from all on record; return where the repository stands, too."""
         goal, present = core.state.goal_id, await there.snapshot("undo")
@@ -270,10 +253,7 @@ class Undo:
         return begun
 
     async def resume(self, core: Core, there: WorkspaceVisit) -> UndoResult | None:
-        """Complete the undo that is under way on record; None where there is none. Raises StoreError.
-
-        Where a person has accepted another folder as the workspace since it began, all files are left.
-        """
+        """Complete the undo that is under way, None without one; in another folder all is left. Raises StoreError."""
         begun = core.state.snapshots.undoing
         if not begun:
             return None
@@ -303,12 +283,7 @@ class Undo:
         return result
 
     async def _finish(
-        self,
-        core: Core,
-        begun: int,
-        work: UndoPlan,
-        own: list[tuple[str, str]],
-        result: UndoResult,
+        self, core: Core, begun: int, work: UndoPlan, own: list[tuple[str, str]], result: UndoResult
     ) -> UndoResult:
         """Record that an undo is complete."""
         folders = {one.name for one in work.entries if one.is_folder}

@@ -189,4 +189,4 @@ def cut(names: Iterable[NameView]) -> list[NameView]:
     def size(name: NameView) -> int:
         return sum(len(str(value)) for value in name.values())
 
-    return list(fitting(names, size, NAMES_SHOWN, BYTES_SHOWN))
+    return fitting(names, size, NAMES_SHOWN, BYTES_SHOWN)

@@ -1,7 +1,5 @@
 """Files and folders: written durably, removed whatever a worker has put into them."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -78,7 +76,7 @@ def _folders(at: int) -> Iterator[str]:
                 os.unlink(name, dir_fd=at)
 
 
-def _moved_up(name: str, inner: int, top: int, names: itertools.count[int]) -> None:
+def _moved_up(name: str, inner: int, top: int, names: "itertools.count[int]") -> None:
     os.close(_opened(name, inner))  # a folder that its owner may not write in cannot be moved
     for number in names:
         with contextlib.suppress(FileExistsError, NotADirectoryError):

@@ -65,12 +65,11 @@ _PACKAGE_KEYS = _words("""
     exports types typings name private engines funding sideEffects browser unpkg publishConfig
 """)
 """What of package.json, composer.json and deno.json says nothing of how things run."""
-_CARGO_KEYS = _words("""
-    dependencies dev-dependencies build-dependencies target features badges
-""")
+_CARGO_KEYS = _words("dependencies dev-dependencies build-dependencies target features badges")
 _PACKAGERS = _words("""
     poetry uv pdm setuptools setuptools_scm setuptools-scm flit hatch-vcs scikit-build maturin
 """)
+_BUILD_FILES = _words("pom.xml build.gradle build.gradle.kts CMakeLists.txt Gemfile mix.exs")
 _RUNS = re.compile(
     rb"test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin",
     re.IGNORECASE,
@@ -230,20 +229,14 @@ def _cargo(data: bytes) -> object:
 def _setup_cfg(data: bytes) -> object:
     found = configparser.ConfigParser(interpolation=None, strict=False)
     found.read_string(data.decode())
-    return {
-        one: dict(found[one])
-        for one in found.sections()
-        if not one.startswith(("metadata", "options"))
-    }
+    own = (one for one in found.sections() if not one.startswith(("metadata", "options")))
+    return {one: dict(found[one]) for one in own}
 
 
 def _go_mod(data: bytes) -> object:
+    telling = (b"replace", b"exclude", b"toolchain")
     lines = map(bytes.strip, data.splitlines())
-    return [
-        one
-        for one in lines
-        if one.startswith((b"replace", b"exclude", b"toolchain")) or b"=>" in one
-    ]
+    return [one for one in lines if one.startswith(telling) or b"=>" in one]
 
 
 def _lines(data: bytes) -> object:
@@ -261,12 +254,7 @@ _MANIFESTS: dict[str, Callable[[bytes], object]] = {
     "Cargo.toml": _cargo,
     "setup.cfg": _setup_cfg,
     "go.mod": _go_mod,
-    **dict.fromkeys(
-        _words("""
-    pom.xml build.gradle build.gradle.kts CMakeLists.txt Gemfile mix.exs
-"""),
-        _lines,
-    ),
+    **dict.fromkeys(_BUILD_FILES, _lines),
 }
 
 
@@ -277,10 +265,7 @@ _TEST_SIGNS = re.compile(
     rb"|^\s*(?:async )?def test_|unittest\.TestCase",
     re.MULTILINE,
 )
-_EXAMPLE = re.compile(
-    rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*",
-    re.MULTILINE,
-)
+_EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
 _RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\]\s*\n\s*mod ", re.MULTILINE)
 
 

@@ -107,10 +107,7 @@ def _lines(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Comparison]:
-    """Prepare changes since the snapshot `tree` for git to compare, but for what a snapshot left out.
-
-    Raises StoreError, OSError. Blocks.
-    """
+    """Prepare changes since a snapshot for git to compare, but for what was left out; raises StoreError, OSError."""
     with tempfile.TemporaryDirectory(prefix="clew-diff-") as folder:
         scratch = replace(store, index=f"{folder}/index")
         has_files = bool(tree) and bool(store.run("ls-tree", tree, FILES))

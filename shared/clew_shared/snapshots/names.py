@@ -6,11 +6,13 @@ Source: git-config(1), core.quotePath; quote.c of git.
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TypeVar
 
 One = TypeVar("One")
-_ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_ESCAPES = [chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in range(256)]
+for _byte, _letter in _LETTERS.items():
+    _ESCAPES[_byte] = f"\\{_letter}"
 _SPECIAL = re.compile(r'[\x00-\x1f\x7f"\\]')
 
 
@@ -20,15 +22,17 @@ def quoted(name: bytes) -> str:
         text = name.decode()
     except UnicodeDecodeError:
         text = ""
-    return text if text and not _SPECIAL.search(text) else f'"{"".join(map(_escaped, name))}"'
+    return (
+        text
+        if text and not _SPECIAL.search(text)
+        else f'"{"".join(map(_ESCAPES.__getitem__, name))}"'
+    )
 
 
 def unquoted(text: str) -> bytes:
     """Return the name that `quoted` has written."""
     if len(text) > 1 and text.startswith('"') and text.endswith('"'):
-        name: bytes = ast.literal_eval(
-            f"b{text}"
-        )  # the same escapes; a codec would have to be loaded
+        name: bytes = ast.literal_eval(f"b{text}")  # no codec has to be loaded
         return name
     return text.encode("utf-8", "surrogateescape")
 
@@ -41,16 +45,21 @@ def folders_above(name: str) -> Iterator[str]:
         yield quoted(path)
 
 
-def _escaped(byte: int) -> str:
-    if byte in _ESCAPES:
-        return "\\" + _ESCAPES[byte]
-    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+def batches(
+    them: Iterable[One], size: Callable[[One], int], most: int, room: int
+) -> Iterator[list[One]]:
+    """Yield all items in lists, each within the limits on its number and its total size if it has more than one."""
+    batch, left = list[One](), room
+    for one in them:
+        left -= size(one)
+        if batch and (left < 0 or len(batch) >= most):
+            yield batch
+            batch, left = [], room - size(one)
+        batch.append(one)
+    if batch:
+        yield batch
 
 
-def fitting(them: Iterable[One], size: Callable[[One], int], most: int, room: int) -> Iterator[One]:
-    """Yield the first items, as many as the limits on their number and their total length allow."""
-    for one in islice(them, most):
-        room -= size(one)
-        if room < 0:
-            return
-        yield one
+def fitting(them: Iterable[One], size: Callable[[One], int], most: int, room: int) -> list[One]:
+    """Return the first items, as many as the limits on their number and their total size allow, at least one."""
+    return next(batches(them, size, most, room), [])

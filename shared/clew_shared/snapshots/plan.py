@@ -43,10 +43,7 @@ Listed = Callable[[str], "Listing"]
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What an undo restores and leaves, sorted by name.
-
-    `kept` are the folders that stay even if they become empty: someone else's, and those that were there before.
-    """
+    """What an undo restores and leaves, sorted by name; `kept` are the folders that stay even if they become empty."""
 
     entries: tuple[Reverted, ...] = ()
     kept: frozenset[str] = frozenset()

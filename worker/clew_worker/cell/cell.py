@@ -277,10 +277,7 @@ def _require_identity(spec: CellSpec, path: str) -> None:
 
 
 def _program(spec: CellSpec) -> str:
-    """Return the path of the program that a command's or a coding agent's cell starts, "" for other cells.
-
-    It is looked for before anything is hidden.
-    """
+    """Return the program that a command's or a CLI's cell starts, "" for others; looked for before all is hidden."""
     if spec.kind not in _NAMED_IN:
         return ""
     if not spec.argv:

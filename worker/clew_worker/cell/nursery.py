@@ -71,10 +71,7 @@ class _StartingCell:
     message: str = ""
 
     def read_report(self) -> bool:
-        """Note one report: a pid, which the kernel gives for this namespace, warnings, or what went wrong.
-
-        Return False when there are no more: the payload runs, or nothing does.
-        """
+        """Note one report: a pid, which the kernel gives, warnings, or a fault; return False when there are no more."""
         space = socket.CMSG_SPACE(_UCRED.size)
         data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
         match data[:1]:
@@ -132,13 +129,16 @@ class NurseryServer:
     def serve(self) -> None:
         """Answer requests until the daemon hangs up."""
         while True:
-            ready = self._ready()
-            for one in [c for c in self._starting if c.reports.fileno() in ready]:
-                if not one.read_report():
-                    self._settle(one)
-            for one in [c for c in self._starting if c.late_at <= time.monotonic()]:
-                one.give_up()
-                self._settle(one)
+            ready, now = self._ready(), time.monotonic()
+            for one in list(self._starting):
+                is_over = one.reports.fileno() in ready and not one.read_report()
+                if not is_over and one.late_at <= now:
+                    one.give_up()
+                    is_over = True
+                if is_over:
+                    self._starting.remove(one)
+                    one.reports.close()
+                    self._send(one.answer())
             if self._control.fileno() in ready and not self.serve_one():
                 return
 
@@ -168,66 +168,51 @@ class NurseryServer:
 
     def _begin(self, request: Spawn, fds: list[int], *, cut: bool) -> None:
         """Start a cell; where resources have run out, the nursery reports that and lives on."""
+        box = sandbox.Box(request.spec, self._report)
         try:
             if cut or not fds:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # noqa: TRY301 - as any other
-            self._starting.append(self._fork(request, tuple(fds)))
+            reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with report, contextlib.ExitStack() as failed:
+                failed.enter_context(reports)
+                reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+                wiring = Wiring(self._control.fileno(), report.fileno(), tuple(fds), box)
+                pid = cell.fork(wiring)
+                failed.pop_all()
+            late_at = time.monotonic() + _SPAWN_TIMEOUT_S
+            self._starting.append(_StartingCell(request.id, pid, reports, box.pidns, late_at))
         except OSError as error:
             reason: Any = "resources" if is_shortage(error) else "spawn"
             message = error.strerror or str(error)
             self._send(SpawnFailed(id=request.id, reason=reason, message=message))
 
-    def _settle(self, one: _StartingCell) -> None:
-        self._starting.remove(one)
-        one.reports.close()
-        self._send(one.answer())
-
     def _send(self, message: Spawned | SpawnFailed) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # noticed at the next read
             self._control.sendall(to_packet(message))
 
-    def _fork(self, request: Spawn, fds: tuple[int, ...]) -> _StartingCell:
-        box = sandbox.Box(request.spec, self._report)
-        reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with report:
-            try:
-                reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-                pid = cell.fork(Wiring(self._control.fileno(), report.fileno(), fds, box))
-            except OSError:
-                reports.close()
-                raise
-        late_at = time.monotonic() + _SPAWN_TIMEOUT_S
-        return _StartingCell(request.id, pid, reports, box.pidns, late_at)
-
-
-def serve(control: socket.socket, modules: list[str]) -> int:
-    """Serve until the daemon hangs up; return the exit code."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if hung_up(control.fileno()):
-        return 1
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.umask(0o077)
-    loaded = preload(modules)
-    report = sandbox.probe()
-    gc.collect()
-    gc.freeze()  # collections in the cells then leave these pages shared
-    hello = NurseryHello(pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report)
-    try:
-        control.sendall(to_packet(hello))
-    except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
-        return 1
-    NurseryServer(control, report).serve()
-    return 0
-
 
 def main(argv: list[str]) -> int:
-    """Take the inherited socket and serve."""
+    """Take the inherited socket, and serve until the daemon hangs up; return the exit code."""
     with contextlib.suppress(PermissionError):  # already leads a session
         os.setsid()
     with socket.socket(fileno=int(argv[1])) as control:
         control.set_inheritable(False)
         setproctitle("clew: nursery")
-        return serve(control, argv[2:])
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if hung_up(control.fileno()):
+            return 1
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.umask(0o077)
+        loaded, report = preload(argv[2:]), sandbox.probe()
+        gc.collect()
+        gc.freeze()  # collections in the cells then leave these pages shared
+        hello = NurseryHello(pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report)
+        try:
+            control.sendall(to_packet(hello))
+        except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
+            return 1
+        NurseryServer(control, report).serve()
+        return 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ is someone else's.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
@@ -111,8 +111,8 @@ class Attribution:
         return touched
 
 
-def _listed(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the first names with their objects, as many as fit in an answer."""
+def _listed(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the first names with their objects, as many as fit in an answer."""
 
     def size(one: tuple[str, str]) -> int:
         return len(json.dumps(one[0], ensure_ascii=False).encode()) + _NAME_BYTES

@@ -144,10 +144,7 @@ class Commands:
         output_bytes: int,
         said: Callable[[str], None] = lambda _tail: None,
     ) -> CommandEnd:
-        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start.
-
-        `said` is told what it has printed last, at most once a second.
-        """
+        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start."""
         argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
@@ -166,12 +163,7 @@ class Commands:
         return CommandEnd(capture.text(), code if code >= 0 else 128 - code, timed_out)
 
     def _follow(
-        self,
-        pid: int,
-        read_fd: int,
-        capture: Capture,
-        deadline: float,
-        said: Callable[[str], None],
+        self, pid: int, read_fd: int, capture: Capture, deadline: float, said: Callable[[str], None]
     ) -> bool:
         """Read along until the command itself has ended; return whether the deadline came first."""
         tell_at, untold, fds = time.monotonic() + _SAID_EVERY_S, False, [read_fd]
@@ -318,7 +310,7 @@ def _exec_starter(rules: int) -> None:
 
 def _release(answer_r: int, go_w: int) -> int | None:
     """Let a command run, once it is our child and can be followed; None if it does not exist."""
-    answer = _read_until(answer_r, b"\n")
+    answer = _read_line(answer_r)
     if not answer.endswith(b"\n"):
         return None
     if answer.startswith(b"!"):
@@ -332,20 +324,20 @@ def _release(answer_r: int, go_w: int) -> int | None:
             raise CommandError("the command cannot be monitored; nothing was started")
         time.sleep(0.0005)
     os.write(go_w, b"!")
-    if error := _read_until(answer_r, b"\n"):
+    if error := _read_line(answer_r):
         os.waitpid(pid, 0)
         raise CommandError(error.decode(errors="replace").strip())
     return pid
 
 
-def _read_until(fd: int, end: bytes) -> bytes:
+def _read_line(fd: int) -> bytes:
     """Read a line, or until the other end is closed; return what came by the deadline."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     answer = b""
     while select.select([fd], [], [], max(deadline - time.monotonic(), 0))[0]:
         data = os.read(fd, _CHUNK)
         answer += data
-        if not data or answer.endswith(end):
+        if not data or answer.endswith(b"\n"):
             break
     return answer
 

@@ -60,10 +60,7 @@ class ExecutorServer:
         self._restorer = Restorer(spec, self._workspace)
         self._prover = Prover(spec, self._workspace)
         self._commands = Commands(
-            wire,
-            self._workspace.fileno(),
-            rules=commands_rules,
-            open_files=spec.limits.open_files,
+            wire, self._workspace.fileno(), rules=commands_rules, open_files=spec.limits.open_files
         )
 
     def serve(self) -> int:
@@ -186,10 +183,7 @@ def _named(error: Exception) -> str:
 
 
 def main(spec: CellSpec, sock: socket.socket, commands_rules: int) -> int:
-    """Be the executor of `spec` on `sock` (a stream socket to the daemon); return the exit code.
-
-    `commands_rules` is the Landlock ruleset of its commands, -1 for none.
-    """
+    """Be the executor of `spec` on `sock`, with the ruleset of its commands (-1: none); return the exit code."""
     try:
         executor = ExecutorServer(spec, Wire(sock), commands_rules)
     except OSError as error:

@@ -128,10 +128,7 @@ class Workspace:
         return PathError(f"{path:.200} is outside the workspace; use a path inside it")
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
-        """Return a descriptor; PathError if it leads out, else OSError.
-
-        A link with an absolute target inside the workspace is followed; never blocks on a FIFO.
-        """
+        """Return a descriptor; PathError if it leads out, else OSError. Links inside are followed; no FIFO blocks."""
         flags |= os.O_NONBLOCK | os.O_NOCTTY
         for inside in (self.relative, self._resolved):
             try:

@@ -71,10 +71,7 @@ def probe() -> SandboxReport:
         userns=pidns and userns,
         network_off="netns" if netns else fallback,
         seccomp=seccomp.available,
-        messages=(
-            *_of_landlock(abi),
-            *(text for works, text in sentences if not works),
-        ),
+        messages=(*_of_landlock(abi), *(text for works, text in sentences if not works)),
     )
 
 
@@ -127,10 +124,7 @@ class Box:
         return found
 
     def confine(self) -> list[str]:
-        """Restrict this process, irrevocably; return the mechanisms that are missing.
-
-        Raises SandboxError where mode is `enforce` and something is missing.
-        """
+        """Restrict this process, irrevocably; return what is missing, which in mode `enforce` is a SandboxError."""
         spec, enabled, lacking = self.spec, self.spec.sandbox.mode != "off", self.lacks()
         abi, acts, cli = self.report.landlock_abi, grants.may_write(spec), spec.kind == "cli"
         if lacking and spec.sandbox.mode == "enforce":

@@ -219,10 +219,7 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
 
 
 def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
-    """Set the resource limits; `processes` only where they are counted for this cell alone.
-
-    `spare` is the number of additional descriptors of an executor, whose commands get the plain limit.
-    """
+    """Set the limits; `processes` where they are counted for this cell alone, `spare` more files for an executor."""
     _lower(resource.RLIMIT_CORE, 0)
     limit_descriptors(limits.open_files + spare)
     if processes:

@@ -174,10 +174,7 @@ def possible(*, userns: bool, netns: bool) -> bool:
 
 
 def overlay_possible(*, userns: bool) -> bool:
-    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder.
-
-    Without a folder for temporary files it cannot be tried, and is not possible.
-    """
+    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder."""
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
         lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
         for folder in (lower, upper, work):

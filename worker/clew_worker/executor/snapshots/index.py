@@ -11,12 +11,12 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from clew_shared.files import closing, write_whole
 from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import fitting, folders_above, quoted
+from clew_shared.snapshots.names import batches, fitting, folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
 from clew_worker.executor.workspace import FOLDER, open_beneath
 from clew_worker.executor.world.git import GitState
@@ -84,16 +84,8 @@ class Index:
             raise NoRoomError("the snapshots have reached [snapshots] max_mb")
         if gone := [name for name, size in sizes.items() if size is None]:
             self._tell(gone, "update-index", "-z", "--force-remove", "--stdin")
-        batch, batch_size = list[str](), 0
-        for name, size in sizes.items():
-            if size is None:
-                continue
-            batch.append(name)
-            batch_size += size
-            if batch_size > _BATCH_BYTES:
-                self._add(batch)
-                batch, batch_size = [], 0
-        if batch:
+        kept = {name: size for name, size in sizes.items() if size is not None}
+        for batch in batches(kept, kept.__getitem__, len(kept), _BATCH_BYTES):
             self._add(batch)
 
     def _add(self, batch: list[str]) -> None:
@@ -200,8 +192,8 @@ class Index:
         return None
 
 
-def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[str, str]]:
-    """Yield the first paths with their quoted names, as many as fit in an answer."""
+def shown(names: Iterable[str], most: int, most_bytes: int) -> list[tuple[str, str]]:
+    """Return the first paths with their quoted names, as many as fit in an answer."""
     them = ((path, quoted(os.fsencode(path))) for path in names)
     return fitting(them, lambda one: len(one[1].encode()), most, most_bytes)
 

@@ -5,8 +5,6 @@ request is carried out again and completes it. Everything goes by descriptors of
 following a link, so nothing outside of the workspace is ever written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -41,6 +39,46 @@ _IN_ANSWER_MAX = 300
 
 class _ChangedError(Exception):
     """Something else is there than what may be replaced."""
+
+
+class StoredContents:
+    """The contents of a store, read by one run of git."""
+
+    def __init__(self, store: SnapshotStore) -> None:
+        self._store = store
+        self._git: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        if self._git is not None:
+            self._git.kill()
+            self._git.communicate()
+            self._git = None
+
+    def read(self, name: str) -> bytes:
+        """Return a content; StoreError where the store does not have it, or it is damaged."""
+        return self.read_up_to(name, sys.maxsize) or b""
+
+    def read_up_to(self, name: str, most: int) -> bytes | None:
+        """Return a content as `read` does, None for one of more than `most` bytes."""
+        git = self._git = self._git or self._store.started("cat-file", "--batch")
+        assert git.stdin is not None  # noqa: S101 - a pipe
+        assert git.stdout is not None  # noqa: S101 - a pipe
+        with contextlib.suppress(BrokenPipeError):
+            git.stdin.write(name.encode() + b"\n")
+            git.stdin.flush()
+        said = git.stdout.readline().split()
+        if said[1:] == [b"missing"]:
+            raise StoreError("the store does not have it")
+        size = int(said[2]) if len(said) == 3 else 0
+        if size > most:
+            for left in range(size + 1, 0, -_CHUNK):
+                git.stdout.read(min(left, _CHUNK))
+            return None
+        data = git.stdout.read(size + 1)[:-1] if len(said) == 3 else b""
+        if blob_id(data) != name:
+            self.close()
+            raise StoreError(ex.DAMAGED)
+        return data
 
 
 class Restorer:
@@ -218,46 +256,6 @@ class _Place:
             owner = self._info.st_uid, self._info.st_gid
             with contextlib.suppress(OSError):
                 os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)
-
-
-class StoredContents:
-    """The contents of a store, read by one run of git."""
-
-    def __init__(self, store: SnapshotStore) -> None:
-        self._store = store
-        self._git: subprocess.Popen[bytes] | None = None
-
-    def close(self) -> None:
-        if self._git is not None:
-            self._git.kill()
-            self._git.communicate()
-            self._git = None
-
-    def read(self, name: str) -> bytes:
-        """Return a content; StoreError where the store does not have it, or it is damaged."""
-        return self.read_up_to(name, sys.maxsize) or b""
-
-    def read_up_to(self, name: str, most: int) -> bytes | None:
-        """Return a content as `read` does, None for one of more than `most` bytes."""
-        git = self._git = self._git or self._store.started("cat-file", "--batch")
-        assert git.stdin is not None  # noqa: S101 - a pipe
-        assert git.stdout is not None  # noqa: S101 - a pipe
-        with contextlib.suppress(BrokenPipeError):
-            git.stdin.write(name.encode() + b"\n")
-            git.stdin.flush()
-        said = git.stdout.readline().split()
-        if said[1:] == [b"missing"]:
-            raise StoreError("the store does not have it")
-        size = int(said[2]) if len(said) == 3 else 0
-        if size > most:
-            for left in range(size + 1, 0, -_CHUNK):
-                git.stdout.read(min(left, _CHUNK))
-            return None
-        data = git.stdout.read(size + 1)[:-1] if len(said) == 3 else b""
-        if blob_id(data) != name:
-            self.close()
-            raise StoreError(ex.DAMAGED)
-        return data
 
 
 def _path(entry: Reverted) -> str:

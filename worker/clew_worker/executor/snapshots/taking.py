@@ -94,7 +94,12 @@ class SnapshotTaker:
             raise StoreError("the workspace was removed")
         last, grew = self._last, 0
         if last is None or seen < 0 or last.seen != seen or not self._store.exists:
-            before = self._ready()
+            at(self._folder, self._git or None)
+            with contextlib.suppress(PermissionError):  # another user's
+                self._folder.chmod(0o700)  # a command can change it, but neither read nor write it
+            if not self._store.exists:
+                self._store.make()
+            before = bytes_used(self._folder / "objects")
             last = self._last = self._made(request, before)
             last.seen, grew = seen, max(bytes_used(self._folder / "objects") - before, 0)
         if not request.base or last.base != request.base:
@@ -112,20 +117,8 @@ class SnapshotTaker:
         }
         return last.done.model_copy(update=now)
 
-    def _ready(self) -> int:
-        """Make sure that there is a store which can be used; return how many bytes it has."""
-        at(self._folder, self._git or None)
-        with contextlib.suppress(PermissionError):  # another user's
-            self._folder.chmod(0o700)  # a command can change it, but can neither read nor write it
-        if not self._store.exists:
-            self._store.make()
-        return bytes_used(self._folder / "objects")
-
     def _made(self, request: SnapshotRequest, used: int) -> _Taken:
-        """Write a snapshot; if git fails, try again with a new index, since the old one may be damaged.
-
-        git is killed (SIGBUS) where a file is cut that it has as mapped memory.
-        """
+        """Write a snapshot; if git fails, as where a file is cut that it has mapped, try again with a new index."""
         store = self._store.within(SNAPSHOT_S)
         for _ in range(TRIES - 1):
             with contextlib.suppress(GitFailedError):
@@ -140,10 +133,7 @@ class SnapshotTaker:
                 path.unlink(missing_ok=True)
 
     def _drafted(self, store: SnapshotStore, request: SnapshotRequest, used: int) -> _Taken:
-        """Bring a draft of the index up to date, and write its tree with the modes beside it.
-
-        One that took too long is kept, so that the next one goes on there.
-        """
+        """Bring a draft of the index up to date, and write its tree; one that took too long is kept for the next."""
         draft, index = self._folder / _DRAFT, self._folder / _INDEX
         self._tidy()
         draft.unlink(missing_ok=True)

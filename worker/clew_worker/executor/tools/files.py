@@ -64,15 +64,10 @@ def edit_file(context: ToolContext, path: str, old: str, new: str, count: int = 
         return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
+    sides = text.splitlines(), after.splitlines()
+    diff = "\n".join(difflib.unified_diff(*sides, path, path, lineterm="", n=2))
     limit = min(_DIFF_BYTES, context.output_bytes)
-    return ToolOutcome("success", cut(_diff(path, text, after), limit), changed=True)
-
-
-def _diff(path: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
-    )
-    return "\n".join(lines)
+    return ToolOutcome("success", cut(diff, limit), changed=True)
 
 
 def _miscounted(path: str, text: str, old: str, found: int, count: int) -> str:
@@ -94,7 +89,11 @@ def _not_there(path: str, text: str, old: str) -> str:
     elif old.replace('"', "'") in text.replace('"', "'"):
         message += " with just these quotation marks"
     first = next((line for line in old.splitlines() if line.strip()), "")
-    near = _closest(first, text.splitlines()[:_LINES_COMPARED_MAX])
+    lines = text.splitlines()[:_LINES_COMPARED_MAX]
+    bare = [line.strip()[:_LINE_CHARS] for line in lines]
+    close = difflib.get_close_matches(first.strip()[:_LINE_CHARS], bare, _NEAR_SHOWN, _NEAR_MIN)
+    numbers = [number for number, line in enumerate(bare) if line in close][:_NEAR_SHOWN]
+    near = [f"{number + 1}: {lines[number][:_LINE_CHARS]}" for number in numbers]
     if near:
         message += "; the closest lines are:\n" + "\n".join(near)
     else:
@@ -106,13 +105,6 @@ def _not_there(path: str, text: str, old: str) -> str:
 
 def _squeezed(text: str) -> str:
     return "".join(text.split())
-
-
-def _closest(wanted: str, lines: list[str]) -> list[str]:
-    bare = [line.strip()[:_LINE_CHARS] for line in lines]
-    near = difflib.get_close_matches(wanted.strip()[:_LINE_CHARS], bare, _NEAR_SHOWN, _NEAR_MIN)
-    numbers = [number for number, line in enumerate(bare) if line in near][:_NEAR_SHOWN]
-    return [f"{number + 1}: {lines[number][:_LINE_CHARS]}" for number in numbers]
 
 
 _SNIFF_BYTES = 8192

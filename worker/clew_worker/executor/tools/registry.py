@@ -54,10 +54,7 @@ def _checked(tool: str, key: str, schema: Schema, value: object) -> object:
 
 
 def check_arguments(name: str, args: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a call in their proper types, without optional ones that are null.
-
-    BadArgumentsError where they do not fit the tool's schema.
-    """
+    """Return arguments in their proper types, without optional nulls; BadArgumentsError where they do not fit."""
     tool = BY_NAME.get(name)
     if tool is None:
         near = closest(name, BY_NAME)
