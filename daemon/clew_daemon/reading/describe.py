@@ -5,10 +5,8 @@ A new event needs a log line in `record.eventlog`, which gives it its name, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from clew_daemon.publish.standing import MARKS, ground_facts, standing
 from clew_daemon.reading.goal_list import GoalView, stands_for
@@ -57,35 +55,27 @@ class Entry:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What the state before an event has and the one after it may not have: the action that it ends, and its place."""
-
-    action: str = ""
-    place: str = ""
-    subtask: str = ""
-    epoch: int = 0
-
-
 def advance(state: State, event: ev.Event, seq: int) -> Entry | None:
     """Fold the next event into its goal's state, and return its entry, None if people need none."""
-    flight, subtask = state.in_flight.get(getattr(event, "of", 0)), state.subtask
+    flight = state.in_flight.get(getattr(event, "of", 0))
     action = clean(action_text(flight.action.name, flight.action.args)) if flight else ""
-    named = short(subtask.description) if subtask else ""
-    before = Before(action, _place(state), named, state.epoch)
     apply(state, event, seq)
-    return describe(event, state, before)
+    return describe(event, state, action)
 
 
-def describe(event: ev.Event, state: State, before: Before) -> Entry | None:
-    """Return the entry of an event, given the state after it; None if people need none."""
-    words = _WORDS.get(type(event))
-    found = words(event, state, before) if words else None
+def describe(event: ev.Event, state: State, action: str = "") -> Entry | None:
+    """Return the entry of an event, None if people need none.
+
+    `state` is that after it, `action` the action that it ends.
+    """
+    tables = (_of_action, _of_work, _of_worker, _of_goal, _of_finish, _of_snapshots)
+    found = next((one for one in (words(event, state) for words in tables) if one.title), None)
     if found is None:
         return None
     name = eventlog.line(event)
     kind = name[0] if name else "agent.thought"
-    return replace(found, at=event.at, goal=state.goal_id, kind=kind, seq=state.seq)
+    about = found.action or action
+    return replace(found, at=event.at, goal=state.goal_id, kind=kind, action=about, seq=state.seq)
 
 
 def stands(view: GoalView, at: float) -> Entry:
@@ -105,61 +95,36 @@ def _cut(text: str) -> str:
     return short(text, TEXT_CHARS)
 
 
-def _place(state: State) -> str:
-    return f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1}"
-
-
-def _started(_: ev.GoalStarted, s: State, _b: Before) -> Entry:
-    done = s.goal.progress()
-    return _say(f"started again, {percent(done)}" if done else "started", "bold cyan")
-
-
-def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Entry:
-    until = f", until {local(e.until)}" if e.until else ""
-    return _say("paused" if e.paused else f"waiting: {_cut(e.reason)}{until}", "yellow")
-
-
-def _ended(e: ev.GoalEnded, s: State, _: Before) -> Entry:
-    why = f": {_cut(e.reason)}" if e.reason else ""
-    but = f"; but {passed_before(e.passed_before)}" if e.passed_before else ""
-    text = f"{standing(status_view(s))} {percent(s.goal.progress())}{why}{but}"
-    return _say(text, STATUS_STYLE.get(e.status, ""))
-
-
-def _worker_started(e: ev.WorkerStarted, s: State, before: Before) -> Entry:
-    if not before.epoch:
-        return _say("worker started", "dim")
-    if s.attempts.fresh_starts and s.attempts.fresh_starts[-1].epoch == e.epoch:
-        return _say(f"worker started for attempt {s.attempt.number}, epoch {e.epoch}", "dim")
-    return _say(f"worker restarted, epoch {e.epoch}", "yellow")
-
-
-def _worker_exited(e: ev.WorkerExited, _s: State, _: Before) -> Entry | None:
-    text = f"worker died, epoch {e.epoch}: {short(ending(e.reason))}"
-    return _say(text, "bold red") if e.crash else None
-
-
-def _planned(e: ev.Planned, _s: State, _: Before) -> Entry:
-    subtasks = counted(sum(len(task.subtasks) for task in e.tasks), "subtask")
-    again = "replanned" if e.replan else "planned"
-    return _say(f"{again}: {counted(len(e.tasks), 'task')}, {subtasks}")
-
-
-def _subtask_started(_: ev.SubtaskStarted, s: State, _b: Before) -> Entry:
-    described = short(s.subtask.description) if s.subtask else ""
-    return _say(f"[{MARKS['in_progress']}] {_place(s)} {described}", "bold")
-
-
-def _subtask_ended(e: ev.SubtaskEnded, s: State, before: Before) -> Entry:
-    done = percent(s.goal.progress())
-    text = f"[{MARKS.get(e.status, '?')}] {before.place} {before.subtask} ({done})"
-    return _say(text, STATUS_STYLE.get(e.status, ""))
-
-
-def _attempt_started(e: ev.AttemptStarted, _s: State, before: Before) -> Entry:
-    facts = "; ".join(_cut(f) for f in (e.rung, *ground_facts(e.restored, e.kept, e.left)) if f)
-    text = f"{before.place} attempt {e.attempt} begins{f': {facts}' if facts else ''}"
-    return _say(text, "bold")
+def _of_goal(event: ev.Event, state: State) -> Entry:
+    title, style, detail = "", "cyan", ""
+    match event:
+        case ev.GoalAccepted():
+            title, style = f"accepted: {short(state.goal.description)}", "bold"
+        case ev.GoalStarted():
+            done = state.goal.progress()
+            title, style = f"started again, {percent(done)}" if done else "started", "bold cyan"
+        case ev.GoalWaiting():
+            until = f", until {local(event.until)}" if event.until else ""
+            title = "paused" if event.paused else f"waiting: {_cut(event.reason)}{until}"
+            style = "yellow"
+        case ev.GoalBlocked():
+            title = f"blocked {percent(state.goal.progress())}: {_cut(event.reason)}"
+            style, detail = STATUS_STYLE["blocked"], event.question
+        case ev.GoalRequeued():
+            title = "queued again"
+        case ev.GoalEnded():
+            why = f": {_cut(event.reason)}" if event.reason else ""
+            but = f"; but {passed_before(event.passed_before)}" if event.passed_before else ""
+            done = state.goal.progress()
+            title = f"{standing(status_view(state))} {percent(done)}{why}{but}"
+            style = STATUS_STYLE.get(event.status, "")
+        case ev.GoalEdited():
+            title = f"edited: {', '.join(event.changed)}"
+        case ev.FeedbackGiven():
+            title = f"feedback: {_cut(event.text)}"
+        case ev.Unblocked():
+            title = f"unblocked: {short(event.signature.replace('::', ' ', 1))}"
+    return _say(title, style, detail=detail)
 
 
 _NEXT = {
@@ -169,121 +134,126 @@ _NEXT = {
 }
 
 
-def _action_finished(e: ev.ActionFinished, _s: State, before: Before) -> Entry:
-    text, style = f"#{e.of} {e.result}, {duration(e.duration_s)}", RESULT_STYLE.get(e.result, "")
-    return _say(text, style, action=before.action, detail=e.head, of=e.of)
+def _of_worker(event: ev.Event, state: State) -> Entry:
+    title, style, begun = "", "dim", state.attempts.fresh_starts[-1:]
+    match event:
+        case ev.WorkerStarted(epoch=1):
+            title = "worker started"
+        case ev.WorkerStarted() if begun and begun[0].epoch == event.epoch:
+            title = f"worker started for attempt {state.attempt.number}, epoch {event.epoch}"
+        case ev.WorkerStarted():
+            title, style = f"worker restarted, epoch {event.epoch}", "yellow"
+        case ev.WorkerExited(crash=True):
+            title = f"worker died, epoch {event.epoch}: {short(ending(event.reason))}"
+            style = "bold red"
+    return _say(title, style)
 
 
-def _action_blocked(e: ev.ActionBlocked, s: State, _: Before) -> Entry:
-    count = s.loops.scope.loop_counts.get(e.signature, 0)
-    why = why_refused(e.reason, count, last_said(s, e.signature))
-    action = clean(action_text(e.tool, e.args))
-    return _say(f"#{s.seq} refused", "magenta", action=action, detail=why, of=s.seq)
+def _of_work(event: ev.Event, state: State) -> Entry:
+    title, style = "", "bold"
+    place = f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1}"
+    step = f"{place} {short(state.subtask.description) if state.subtask else ''}"
+    match event:
+        case ev.Planned():
+            again = "replanned" if event.replan else "planned"
+            subtasks = counted(sum(len(task.subtasks) for task in event.tasks), "subtask")
+            title, style = f"{again}: {counted(len(event.tasks), 'task')}, {subtasks}", ""
+        case ev.SubtaskStarted():
+            title = f"[{MARKS['in_progress']}] {step}"
+        case ev.SubtaskEnded():
+            done = percent(state.goal.progress())
+            title = f"[{MARKS.get(event.status, '?')}] {step} ({done})"
+            style = STATUS_STYLE.get(event.status, "")
+        case ev.SubtaskFailed():
+            title, style = f"{place} failed: {_cut(event.failure)}", "red"
+        case ev.AttemptEnded():
+            why = _cut(ending(event.reason))
+            title, style = f"{place} attempt {event.attempt} ended: {why}", "yellow"
+        case ev.AttemptStarted():
+            ground = ground_facts(event.restored, event.kept, event.left)
+            facts = "; ".join(_cut(fact) for fact in (event.rung, *ground) if fact)
+            title = f"{place} attempt {event.attempt} begins{f': {facts}' if facts else ''}"
+        case ev.Escalated():
+            title, style = f"{place} {_cut(event.reason)}; {_NEXT[event.to]}", "magenta"
+    return _say(title, style)
 
 
-def _loop(e: ev.LoopDetected, _s: State, _: Before) -> Entry:
-    times = f" ({counted(e.attempt_count, 'time')})" if e.attempt_count else ""
-    return _say(f"loop: {loop(e.loop)}{times}", "magenta")
+def _of_action(event: ev.Event, state: State) -> Entry:
+    title, style, detail, action, of = "", "magenta", "", "", state.seq
+    match event:
+        case ev.ActionAllowed() | ev.ActionBlocked():
+            title, style, action = f"#{of}", "", clean(action_text(event.tool, event.args))
+            if isinstance(event, ev.ActionBlocked):
+                count = state.loops.scope.loop_counts.get(event.signature, 0)
+                detail = why_refused(event.reason, count, last_said(state, event.signature))
+                title, style = f"{title} refused", "magenta"
+        case ev.ActionFinished():
+            title = f"#{event.of} {event.result}, {duration(event.duration_s)}"
+            style, detail, of = RESULT_STYLE.get(event.result, ""), event.head, event.of
+        case ev.ActionInterrupted():
+            title, style = f"#{event.of} interrupted: {short(ending(event.reason))}", "yellow"
+            of = event.of
+        case ev.LoopDetected():
+            times = f" ({counted(event.attempt_count, 'time')})" if event.attempt_count else ""
+            return _say(f"loop: {loop(event.loop)}{times}", style)
+        case ev.Intervened():
+            again = " again" if event.again else ""
+            return _say(f"warned{again}: {warned(event.intervention)}", style)
+        case ev.Thought():
+            return _say(f"thinks: {_cut(event.text)}" if event.text else "", "dim")
+    begins = isinstance(event, ev.ActionAllowed)
+    return _say(title, style, detail, action, of, begins)
 
 
-def _finish_refused(e: ev.FinishRefused, _s: State, _: Before) -> Entry:
-    fails = f"{short(', '.join(e.failing))} {'fails' if len(e.failing) == 1 else 'fail'}"
-    why = fails if e.failing else "there are steps left"
-    return _say(f"says it is done: refused, {why}", "magenta")
+def _of_finish(event: ev.Event, _: State) -> Entry:
+    title, style, detail = "", "magenta", ""
+    match event:
+        case ev.CheckProposed():
+            title = f"check suggested by the agent: {short(event.name)}: {_cut(event.cmd)}"
+            style = "dim"
+        case ev.CheckFinished():
+            what = "suggested check" if event.suggested else "check"
+            title = f"{what} {short(event.name)}: {'passed' if event.passed else 'failed'}"
+            style = "green" if event.passed else "red"
+            detail = "" if event.passed else event.output
+        case ev.CheckedBefore(passed=True):
+            title, style = passed_before([short(event.name)]), "yellow"
+        case ev.CheckedBefore():
+            title, style = f"check {short(event.name)}: fails before any work", "dim"
+        case ev.FinishRefused():
+            fails = "fails" if len(event.failing) == 1 else "fail"
+            why = f"{short(', '.join(event.failing))} {fails}"
+            title = f"{_REFUSED}{why if event.failing else 'there are steps left'}"
+        case ev.FinishQuestioned():
+            title = f"says it is done: asked back, since #{event.of} has failed"
+        case snap.ProofMade():
+            title = f"proof: {_cut(words(event.label, event.why, event.accepted))}"
+            style = "green" if event.label == "proven" else "yellow"
+            detail = key_line(event.output) if event.label not in ENDS else ""
+        case snap.ProofRefused():
+            title = f"{_REFUSED}{_cut(words(event.label, event.why))}"
+        case snap.ProofAccepted():
+            why = f": {_cut(event.why)}" if event.why else ""
+            title, style = f"accepted by a person{why}", "cyan"
+    return _say(title, style, detail)
 
 
-def _check(e: ev.CheckFinished, _s: State, _: Before) -> Entry:
-    text = f"{'suggested check' if e.suggested else 'check'} {short(e.name)}: "
-    if e.passed:
-        return _say(f"{text}passed", "green")
-    return _say(f"{text}failed", "red", detail=e.output)
+_REFUSED = "says it is done: refused, "
 
 
-def _checked_before(e: ev.CheckedBefore, _s: State, _: Before) -> Entry:
-    if not e.passed:
-        return _say(f"check {short(e.name)}: fails before any work", "dim")
-    return _say(passed_before([short(e.name)]), "yellow")
-
-
-def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: Before) -> Entry:
-    gone = "its snapshots are gone" if e.removed else "no snapshots: clew undo has nothing to go by"
-    return _say(f"{gone}: {_cut(e.reason)}", "yellow")
-
-
-def _undo_started(e: snap.UndoStarted, _s: State, _: Before) -> Entry:
-    files = counted(e.entries, "file")
-    for_next = e.scope == "attempt"
-    text = f"restoring {files} for the next attempt" if for_next else f"undo: {files} to restore"
-    return _say(text, "cyan")
-
-
-def _undo_finished(e: snap.UndoFinished, s: State, _: Before) -> Entry:
-    what = "undo" if s.snapshots.counts else "next attempt"
-    left = f", {e.left_total} left: changed meanwhile" if e.left_total else ""
-    return _say(f"{what}: {counted(e.restored, 'file')} restored{left}", "cyan")
-
-
-_WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Entry | None]] = {
-    ev.GoalAccepted: lambda _e, s, _b: _say(f"accepted: {short(s.goal.description)}", "bold"),
-    ev.GoalStarted: _started,
-    ev.GoalWaiting: _waiting,
-    ev.GoalBlocked: lambda e, s, _b: _say(
-        f"blocked {percent(s.goal.progress())}: {_cut(e.reason)}",
-        STATUS_STYLE["blocked"],
-        detail=e.question,
-    ),
-    ev.GoalRequeued: lambda _e, _s, _b: _say("queued again", "cyan"),
-    ev.GoalEnded: _ended,
-    ev.GoalEdited: lambda e, _s, _b: _say(f"edited: {', '.join(e.changed)}", "cyan"),
-    ev.WorkerStarted: _worker_started,
-    ev.WorkerExited: _worker_exited,
-    ev.Planned: _planned,
-    ev.SubtaskStarted: _subtask_started,
-    ev.SubtaskEnded: _subtask_ended,
-    ev.SubtaskFailed: lambda e, _s, b: _say(f"{b.place} failed: {_cut(e.failure)}", "red"),
-    ev.AttemptEnded: lambda e, _s, b: _say(
-        f"{b.place} attempt {e.attempt} ended: {_cut(ending(e.reason))}", "yellow"
-    ),
-    ev.AttemptStarted: _attempt_started,
-    ev.Escalated: lambda e, _s, b: _say(f"{b.place} {_cut(e.reason)}; {_NEXT[e.to]}", "magenta"),
-    ev.ActionAllowed: lambda e, s, _b: _say(
-        f"#{s.seq}", action=clean(action_text(e.tool, e.args)), of=s.seq, begins=True
-    ),
-    ev.ActionFinished: _action_finished,
-    ev.ActionBlocked: _action_blocked,
-    ev.ActionInterrupted: lambda e, _s, b: _say(
-        f"#{e.of} interrupted: {short(ending(e.reason))}", "yellow", action=b.action, of=e.of
-    ),
-    ev.LoopDetected: _loop,
-    ev.Intervened: lambda e, _s, _b: _say(
-        f"warned{' again' if e.again else ''}: {warned(e.intervention)}", "magenta"
-    ),
-    ev.Thought: lambda e, _s, _b: _say(f"thinks: {_cut(e.text)}", "dim") if e.text else None,
-    ev.CheckProposed: lambda e, _s, _b: _say(
-        f"check suggested by the agent: {short(e.name)}: {_cut(e.cmd)}", "dim"
-    ),
-    ev.CheckFinished: _check,
-    ev.CheckedBefore: _checked_before,
-    ev.FinishRefused: _finish_refused,
-    snap.ProofMade: lambda e, _s, _b: _say(
-        f"proof: {_cut(words(e.label, e.why, e.accepted))}",
-        "green" if e.label == "proven" else "yellow",
-        detail=key_line(e.output) if e.label not in ENDS else "",
-    ),
-    snap.ProofRefused: lambda e, _s, _b: _say(
-        f"says it is done: refused, {_cut(words(e.label, e.why))}", "magenta"
-    ),
-    snap.ProofAccepted: lambda e, _s, _b: _say(
-        f"accepted by a person{f': {_cut(e.why)}' if e.why else ''}", "cyan"
-    ),
-    ev.FinishQuestioned: lambda e, _s, _b: _say(
-        f"says it is done: asked back, since #{e.of} has failed", "magenta"
-    ),
-    ev.FeedbackGiven: lambda e, _s, _b: _say(f"feedback: {_cut(e.text)}", "cyan"),
-    ev.Unblocked: lambda e, _s, _b: _say(
-        f"unblocked: {short(e.signature.replace('::', ' ', 1))}", "cyan"
-    ),
-    snap.SnapshotsMissing: _snapshots_missing,
-    snap.UndoStarted: _undo_started,
-    snap.UndoFinished: _undo_finished,
-}
+def _of_snapshots(event: ev.Event, state: State) -> Entry:
+    title, style = "", "cyan"
+    match event:
+        case snap.SnapshotsMissing():
+            gone = "no snapshots: clew undo has nothing to go by"
+            gone = "its snapshots are gone" if event.removed else gone
+            title, style = f"{gone}: {_cut(event.reason)}", "yellow"
+        case snap.UndoStarted():
+            files = counted(event.entries, "file")
+            title = f"undo: {files} to restore"
+            title = f"restoring {files} for the next attempt" if event.scope == "attempt" else title
+        case snap.UndoFinished():
+            what = "undo" if state.snapshots.counts else "next attempt"
+            left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
+            title = f"{what}: {counted(event.restored, 'file')} restored{left}"
+    return _say(title, style)
