@@ -45,6 +45,7 @@ from clew_daemon.publish import report
 from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
+from clew_daemon.session import worker
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
@@ -171,10 +172,10 @@ class SimDaemon:
         goals.listeners.append(world.watch.listened)
         self.daemon.playbook.load()
         self.daemon.models.load()
-        self.supervisor = Supervisor(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
+        self.supervisor = Supervisor(self.daemon)
         daemon = self.daemon
         self.reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
-        undo = Undo(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
+        undo = Undo(self.daemon)
         self.changes = GoalChanges(self.daemon, self.supervisor, GoalLookup(goals))
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -370,6 +371,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
             if hasattr(module, "log"):
                 replace(module, "log", log)
+    replace(worker, "Launcher", lambda _: SimLauncher(world))
     replace(cells, "make_private", lambda *_, **__: {})
     replace(cells, "make_view", lambda *_: NOWHERE)
     replace(cells, "remove_view", lambda *_: None)

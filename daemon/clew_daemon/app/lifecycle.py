@@ -43,7 +43,6 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision.retention import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
@@ -137,7 +136,7 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        self._undo = Undo(daemon, Launcher(daemon.nursery))
+        self._undo = Undo(daemon)
         self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         config = ConfigWatch(self._places.config, daemon.keys.env)
         self._status.describe(daemon, self._supervisor, config.error)

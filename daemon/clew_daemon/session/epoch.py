@@ -17,7 +17,7 @@ from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_daemon.session.worker import ExecutorPool, Launcher
+from clew_daemon.session.worker import ExecutorPool
 from clew_shared.config.agent_tables import CommandAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
@@ -54,9 +54,7 @@ class Epoch:
     While no action is being carried out, as far as is known, it is `idle`.
     """
 
-    def __init__(
-        self, parts: DaemonParts, core: Core, guard: WorkspaceGuard, launcher: Launcher
-    ) -> None:
+    def __init__(self, parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> None:
         self.parts = parts
         self.core = core
         self.goal_id = core.state.goal_id
@@ -67,8 +65,7 @@ class Epoch:
         self._attempt_seq = core.state.attempt.seq
         self.credential = parts.keys.of(self.agent)
         self.logins = login_copies(parts.keys.login_files(self.agent), parts.keys.env)
-        self.launcher = launcher
-        self.executors = ExecutorPool(parts, core.state, self.number, guard, launcher)
+        self.executors = ExecutorPool(parts, core.state, self.number, guard)
         self.snapshots = WorkspaceSnapshots(
             parts, core, self.executors, acting=lambda: self.agent_acts
         )

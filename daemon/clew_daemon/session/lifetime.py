@@ -221,7 +221,7 @@ class Liveness:
         if executors.limited():
             return None
         cells = [cell for cell in (*agent.cells, executors.cell) if cell]
-        used_mb = await asyncio.to_thread(self._epoch.launcher.memory_mb, cells)
+        used_mb = await asyncio.to_thread(executors.launcher.memory_mb, cells)
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")

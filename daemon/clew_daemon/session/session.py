@@ -23,7 +23,7 @@ from clew_daemon.session.epoch import Epoch, block_goal
 from clew_daemon.session.first_look import paths_there
 from clew_daemon.session.lifetime import Lifetime, Liveness
 from clew_daemon.session.methods import Methods
-from clew_daemon.session.worker import AgentProcess, Launcher, WorkerOutput
+from clew_daemon.session.worker import AgentProcess, WorkerOutput
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger.errors import LedgerError
@@ -39,10 +39,8 @@ LOOK_S = 1.0
 class Session:
     """One epoch of a goal, in the folder that the goal works in; raises KeyFileError where its key cannot be read."""
 
-    def __init__(
-        self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard, launcher: Launcher
-    ) -> None:
-        self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard, launcher)
+    def __init__(self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard) -> None:
+        self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard)
         self._lifetime = Lifetime(self._epoch)
         self._epoch.notify = self._lifetime.notify
         self._epoch.cells = lambda: self._lifetime.process.cells if self._lifetime.process else []
@@ -109,7 +107,7 @@ class Session:
         if epoch.own_tools:
             await epoch.snapshots.first()
         rules, group = epoch.executors.rules, epoch.executors.leaf
-        process = await epoch.launcher.agent(rules, epoch.agent, group)
+        process = await epoch.executors.launcher.agent(rules, epoch.agent, group)
         self._lifetime.process = process
         self._began, epoch.core.lived_s = time.monotonic(), self.lived_s  # a budget includes it
         self._liveness.heard()

@@ -178,20 +178,13 @@ STARTING_WAIT_S = 5.0
 class ExecutorPool:
     """At most one executor at a time, in the worker's control group."""
 
-    def __init__(
-        self,
-        parts: DaemonParts,
-        state: State,
-        epoch: int,
-        guard: WorkspaceGuard,
-        launcher: Launcher,
-    ) -> None:
+    def __init__(self, parts: DaemonParts, state: State, epoch: int, guard: WorkspaceGuard) -> None:
         self._parts = parts
         self._state = state
         self._goal = state.goal_id
         self._epoch = epoch
         self._guard = guard
-        self._launcher = launcher
+        self.launcher = Launcher(parts.nursery)
         self._about = {"goal": self._goal, "epoch": epoch}
         self._group = parts.cgroups.worker(self._goal, epoch)
         self._executor: ExecutorProcess | None = None
@@ -251,7 +244,7 @@ class ExecutorPool:
     async def _started(self) -> ExecutorProcess:
         try:
             await self.prepare()
-            return await self._launcher.executor(self.rules, self.leaf)
+            return await self.launcher.executor(self.rules, self.leaf)
         except (SpawnError, OSError) as error:
             if is_short(error):
                 raise OutOfResources(plain(error)) from error
@@ -291,7 +284,7 @@ class ExecutorPool:
                 await asyncio.to_thread(cells.remove_view, self._parts.places, self._goal)
 
     async def _in_view(self, place: Path, kind: str) -> tuple[ExecutorProcess, str]:
-        start = partial(self._launcher.executor, self.rules, self.leaf, view=place)
+        start = partial(self.launcher.executor, self.rules, self.leaf, view=place)
         if kind != "copy":
             try:
                 return await start(overlay=True), ""

@@ -19,7 +19,6 @@ from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
-from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.restart import RestartHistory, WaitFor
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
@@ -39,15 +38,12 @@ KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 class GoalRun:
     """One goal at work; `session` is its live worker, None between two workers."""
 
-    def __init__(
-        self, daemon: DaemonParts, goal: str, launcher: Launcher, history: RestartHistory
-    ) -> None:
+    def __init__(self, daemon: DaemonParts, goal: str, history: RestartHistory) -> None:
         self.goal = goal
         self.session: Session | None = None
         self.stopping = False
         self._d = daemon
-        self._launcher = launcher
-        self._restore = AttemptRestore(daemon, launcher)
+        self._restore = AttemptRestore(daemon)
         self._history = history
         self.task = asyncio.ensure_future(self._run())
 
@@ -143,7 +139,7 @@ class GoalRun:
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         try:
-            self.session = Session(self._d, self.goal, guard, self._launcher)
+            self.session = Session(self._d, self.goal, guard)
         except KeyFileError as error:
             return Ended("configuration", str(error))
         try:

@@ -15,7 +15,6 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.epoch import block_goal
 from clew_daemon.session.session import Session
-from clew_daemon.session.worker import Launcher
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.goal_run import GoalRun, worker_gone
 from clew_daemon.supervision.reports import ReportWriter
@@ -58,9 +57,8 @@ of goals arrive together, they are not all gone through again for each one."""
 class Supervisor:
     """Starts goals when they are due, and stops them; `start` and `stop` once each."""
 
-    def __init__(self, daemon: DaemonParts, launcher: Launcher | None = None) -> None:
+    def __init__(self, daemon: DaemonParts) -> None:
         self._d = daemon
-        self._launcher = launcher or Launcher(daemon.nursery)
         self._runs: dict[str, GoalRun] = {}
         self._held: set[str] = set()
         self._loop_task: asyncio.Task[None] | None = None
@@ -192,7 +190,7 @@ class Supervisor:
                 known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
 
     def _run(self, goal: str) -> None:
-        run = GoalRun(self._d, goal, self._launcher, self._history)
+        run = GoalRun(self._d, goal, self._history)
         self._runs[goal] = run
         run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
 

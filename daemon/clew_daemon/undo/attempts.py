@@ -12,7 +12,6 @@ import structlog
 from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
-from clew_daemon.session.worker import Launcher
 from clew_daemon.undo.planning import planned
 from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Spans
 from clew_daemon.undo.undo import Undo, VisitFailed, visit_within
@@ -50,10 +49,9 @@ class RestoreUnfinishedError(Exception):
 class AttemptRestore:
     """Restores the workspaces of goals whose attempt is over; such a goal has no worker meanwhile."""
 
-    def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
+    def __init__(self, parts: DaemonParts) -> None:
         self._parts = parts
-        self._launcher = launcher
-        self._undo = Undo(parts, launcher)
+        self._undo = Undo(parts)
 
     async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
         """Put the workspace back in bounded time, after an undo that was cut off; raises RestoreUnfinishedError."""
@@ -87,7 +85,7 @@ class AttemptRestore:
             try:
                 async with (
                     asyncio.timeout(RESTORE_S),
-                    visit_within(self._parts, core, self._launcher, guard) as there,
+                    visit_within(self._parts, core, guard) as there,
                 ):
                     await self._undo.resume(core, there)
             except (VisitFailed, StoreError) as error:
@@ -116,7 +114,7 @@ class AttemptRestore:
     ) -> AttemptGround:
         """Restore what the attempts at the current subtask changed, and no one else has changed since."""
         span = Spans(rows).of_attempts(core.state.place)
-        async with visit_within(self._parts, core, self._launcher, guard) as there:
+        async with visit_within(self._parts, core, guard) as there:
             found, git = await self._undo.planned(
                 core, there, lambda store, rows: planned(rows, listed(store.within(PLAN_S)), span)
             )

@@ -22,7 +22,7 @@ from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.snapshots import ask_snapshot, record
-from clew_daemon.session.worker import ExecutorPool, Launcher
+from clew_daemon.session.worker import ExecutorPool
 from clew_daemon.undo import planning
 from clew_daemon.undo.scope import Rows, Span, of_undo
 from clew_daemon.undo.view import NOTHING_IN_GIT, GitView, MovedView, UndoResult, cut, name_view
@@ -118,9 +118,7 @@ class WorkspaceVisit:
 
 
 @contextlib.asynccontextmanager
-async def visit(
-    parts: DaemonParts, core: Core, launcher: Launcher
-) -> AsyncIterator[WorkspaceVisit]:
+async def visit(parts: DaemonParts, core: Core) -> AsyncIterator[WorkspaceVisit]:
     """Enter a goal's workspace with an executor, which is ended with everything that it started.
 
     Raises VisitFailed where another folder is there, something else works in it, or no executor can be started.
@@ -137,16 +135,16 @@ async def visit(
     with contextlib.closing(guard):
         if other := guard.occupy():
             raise VisitFailed(f"{other} works in {state.spec.workspace}")
-        async with visit_within(parts, core, launcher, guard) as there:
+        async with visit_within(parts, core, guard) as there:
             yield there
 
 
 @contextlib.asynccontextmanager
 async def visit_within(
-    parts: DaemonParts, core: Core, launcher: Launcher, guard: WorkspaceGuard
+    parts: DaemonParts, core: Core, guard: WorkspaceGuard
 ) -> AsyncIterator[WorkspaceVisit]:
     """Visit a goal's workspace, which its run has entered already; raises VisitFailed where no executor works."""
-    executors = ExecutorPool(parts, core.state, core.state.epoch, guard, launcher)
+    executors = ExecutorPool(parts, core.state, core.state.epoch, guard)
     try:
         yield WorkspaceVisit(parts, core, await executors.executor())
     except (ExecutorDied, SpawnError, OSError) as error:
@@ -158,9 +156,8 @@ async def visit_within(
 class Undo:
     """Undoes the changes of goals; a goal that is being undone must have no worker meanwhile."""
 
-    def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
+    def __init__(self, parts: DaemonParts) -> None:
         self._parts = parts
-        self._launcher = launcher
 
     def rows(self, goal: str) -> Rows:
         """Read the record of a goal; it blocks."""
@@ -172,12 +169,12 @@ class Undo:
 
     async def tree_now(self, core: Core) -> str:
         """Return the tree of a new snapshot of a goal's workspace; raises VisitFailed."""
-        async with visit(self._parts, core, self._launcher) as there:
+        async with visit(self._parts, core) as there:
             return (await there.snapshot("end")).tree
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
-        async with visit(self._parts, core, self._launcher) as there:
+        async with visit(self._parts, core) as there:
             await self.resume(core, there)
 
     async def undo(
@@ -195,7 +192,7 @@ class Undo:
         has changed too, or what was changed again later, is overwritten. `expected` is the digest of the plan that was
         shown: nothing is restored if that has changed. Raises UndoRefused, VisitFailed, StoreError.
         """
-        async with visit(self._parts, core, self._launcher) as there:
+        async with visit(self._parts, core) as there:
             if resumed := await self.resume(core, there):
                 return resumed
             known = core.state.snapshots
