@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.learning.models import KnownModels
-from clew_daemon.learning.playbook import PlaybookStore
+from clew_daemon.learning.playbook import KnownModels, PlaybookStore
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots

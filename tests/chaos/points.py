@@ -77,7 +77,7 @@ DAEMON = {
     "executor.check": "clew_daemon.processes.executor:ExecutorProcess.check",
     "executor.end": "clew_daemon.processes.executor:ExecutorProcess.end",
     # snapshots of the workspace
-    "stores.open": "clew_daemon.supervision.retention:SnapshotStores.open",
+    "stores.open": "clew_daemon.supervision.afterwards:SnapshotStores.open",
     "snapshot.ask": "clew_daemon.session.snapshots:ask_snapshot",
     "snapshot.record": "clew_daemon.session.snapshots:record",
     # what people see
@@ -99,10 +99,10 @@ DAEMON = {
 RETENTION = {
     "ledger.purge": "clew_shared.ledger.ledger:Ledger.purge",
     "book.forget": "clew_daemon.record.goals:GoalStore.purge",
-    "retention.let_go": "clew_daemon.supervision.retention:Retention.run",
-    "retention.folders": "clew_daemon.supervision.retention:remove_folders",
-    "retention.remove_tree": "clew_daemon.supervision.retention:remove_tree",
-    "stores.remove": "clew_daemon.supervision.retention:SnapshotStores._remove",
+    "retention.let_go": "clew_daemon.supervision.afterwards:Retention.run",
+    "retention.folders": "clew_daemon.supervision.afterwards:remove_folders",
+    "retention.remove_tree": "clew_daemon.supervision.afterwards:remove_tree",
+    "stores.remove": "clew_daemon.supervision.afterwards:SnapshotStores._remove",
     "os.rmdir": "os:rmdir",
 }
 """The same, of what is done to goals that ended long ago."""

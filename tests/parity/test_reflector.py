@@ -1,6 +1,6 @@
 import pytest
 
-from clew_shared.playbook.steps import Kind, steps
+from clew_shared.playbook.reflector import Kind, steps
 from clew_worker import ExecutionReflector, ToolCall
 
 LIST = ToolCall("list_files", {"path": "."})

@@ -33,8 +33,7 @@ from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.learning.models import KnownModels
-from clew_daemon.learning.playbook import PlaybookStore, Reviewer
+from clew_daemon.learning.playbook import KnownModels, PlaybookStore, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cells import CellRules
@@ -46,7 +45,7 @@ from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.session import worker
-from clew_daemon.supervision import reports, schedule
+from clew_daemon.supervision import afterwards, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.config.faults import SettingsError
@@ -375,9 +374,9 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(cells, "make_private", lambda *_, **__: {})
     replace(cells, "make_view", lambda *_: NOWHERE)
     replace(cells, "remove_view", lambda *_: None)
-    replace(reports, "clear", _nothing)
+    replace(afterwards, "clear", _nothing)
     replace(report, "write", lambda *_: None)
-    replace(reports, "from_store", _nothing)
+    replace(afterwards, "from_store", _nothing)
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
     for module, name, played in sim_snapshots.in_place_of(world):

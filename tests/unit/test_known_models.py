@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.learning.models import model_key, of_model
+from clew_daemon.learning.playbook import model_key, of_model
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import HelloAnswer

@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
-from clew_daemon.supervision.retention import expired
+from clew_daemon.supervision.afterwards import expired
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.supervision.retention import MB, SnapshotStores
+from clew_daemon.supervision.afterwards import MB, SnapshotStores
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State

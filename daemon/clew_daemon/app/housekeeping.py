@@ -19,8 +19,8 @@ from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.lost_record import write_note
-from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
-from clew_daemon.supervision.retention import Retention, SnapshotStores
+from clew_daemon.supervision.afterwards import EVERY_S as RETENTION_EVERY_S
+from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.ledger import Ledger

@@ -34,8 +34,7 @@ from clew_daemon.host.tasks import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox
-from clew_daemon.learning.models import KnownModels
-from clew_daemon.learning.playbook import PlaybookStore, Reviewer
+from clew_daemon.learning.playbook import KnownModels, PlaybookStore, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -43,7 +42,7 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.supervision.retention import Retention, SnapshotStores
+from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode

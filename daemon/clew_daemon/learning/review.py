@@ -17,8 +17,7 @@ from typing import Any
 from clew_daemon.learning.deltas import Lesson
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.playbook import Bullet, Tag
-from clew_shared.playbook.reflector import ExecutionReflector
-from clew_shared.playbook.steps import ToolCall
+from clew_shared.playbook.reflector import ExecutionReflector, ToolCall
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.spec import Spec

@@ -161,7 +161,7 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> Previ
 
 def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
     from clew_daemon.config.profiles import profiled_agent, settings_for
-    from clew_daemon.learning.models import continued
+    from clew_daemon.learning.playbook import continued
     from clew_daemon.record.hello import hello_answer
     from clew_shared.config.agent_tables import LlmAgentSettings
 

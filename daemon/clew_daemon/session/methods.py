@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clew_daemon.host.keys import place_of, secrets_of, write_back
-from clew_daemon.learning.models import continued, of_model
-from clew_daemon.learning.playbook import CHARS_MAX
+from clew_daemon.learning.playbook import CHARS_MAX, continued, of_model
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import hello_answer, subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state

@@ -2,8 +2,7 @@
 
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger.errors import LedgerError
-from clew_shared.playbook.reflector import ExecutionReflector, Reflection
-from clew_shared.playbook.steps import ToolCall
+from clew_shared.playbook.reflector import ExecutionReflector, Reflection, ToolCall
 from clew_shared.prompt.windows import Windows
 from clew_shared.record.model import Action, Goal, Subtask, Task
 from clew_worker.library.context_manager import ContextManager
