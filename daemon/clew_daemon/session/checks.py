@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import astuple, replace
+from math import inf
 from os.path import expanduser
 from pathlib import PurePath
 
@@ -90,7 +91,7 @@ class Checks:
     async def _run_each(self) -> list[FailingCheck]:
         failing = []
         for name, cmd in self._epoch.core.state.spec.checks.items():
-            run = await self._ran(name, cmd, tries=CHECK_TRIES, fresh_tmp=True)
+            run = await self._ran(name, cmd, finish=True)
             self.finish[name] = run
             failing += await self._finish(name, await self._traced(name, cmd, run))
         await self._epoch.commit()
@@ -142,24 +143,16 @@ class Checks:
                 core.emit(_finished(name, run, suggested=True))
             await epoch.commit()
 
-    async def _ran(
-        self,
-        name: str,
-        cmd: str,
-        left_s: float | None = None,
-        *,
-        tries: int = 1,
-        fresh_tmp: bool = False,
-    ) -> Run:
-        """Run a check in at most `left_s` seconds, once more where the executor died; WrongState without a folder."""
+    async def _ran(self, name: str, cmd: str, left_s: float = inf, *, finish: bool = False) -> Run:
+        """Run a check in at most `left_s` seconds, for a `finish` again where the executor dies; as `run` otherwise."""
         work, run = self._epoch.work, Run()
         work.check, work.check_since = name, time.time()
         try:
-            for _ in range(tries):
+            for _ in range(CHECK_TRIES if finish else 1):
                 try:
-                    own_tmp = fresh_tmp and self._epoch.settings.proof.mode != "off"
+                    own_tmp = finish and self._epoch.settings.proof.mode != "off"
                     executor = await self._epoch.executors.executor()
-                    run = await run_check(self._epoch, executor, name, cmd, left_s, own_tmp)
+                    run = await self.run_in(executor, name, cmd, left_s, own_tmp)
                     break
                 except OutOfResources:
                     raise
@@ -174,6 +167,21 @@ class Checks:
             work.check = ""
         self._note_before(name, run)
         return run
+
+    async def run_in(
+        self, there: ExecutorProcess, name: str, cmd: str, most_s: float = inf, fresh: bool = False
+    ) -> Run:
+        """Have an executor run a check in at most `most_s` seconds, and no more than the config allows."""
+        limits = self._epoch.settings.limits
+        most_s, size = min(limits.check_timeout_s, most_s), limits.output_bytes
+        request = CheckRequest(
+            name=name, cmd=cmd, timeout_s=most_s, output_bytes=size, fresh_tmp=fresh
+        )
+        done = await there.check(request)
+        is_late, output = done.result == "timeout", redact(done.output)
+        tests = count(output)
+        output += f"\n(not finished within {most_s:.0f} s)" if is_late else ""
+        return Run(None if is_late else done.exit_code, tests, round(done.duration_s, 3), output)
 
     async def _traced(self, name: str, cmd: str, run: Run) -> Run:
         """Run a check that failed without a word once more, and return its failure with the trace of the shell."""
@@ -219,27 +227,6 @@ class Checks:
         await self._epoch.commit()
         cmd = self._epoch.core.state.spec.checks[name]
         return [FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)]
-
-
-async def run_check(
-    epoch: Epoch,
-    executor: ExecutorProcess,
-    name: str,
-    cmd: str,
-    most_s: float | None = None,
-    own_tmp: bool = False,
-) -> Run:
-    """Have an executor run a check in at most `most_s` seconds, and no more than the config allows."""
-    limits = epoch.settings.limits
-    timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
-    size = limits.output_bytes
-    done = await executor.check(
-        CheckRequest(name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=size, fresh_tmp=own_tmp)
-    )
-    is_late, output = done.result == "timeout", redact(done.output)
-    tests = count(output)
-    output += f"\n(not finished within {timeout_s:.0f} s)" if is_late else ""
-    return Run(None if is_late else done.exit_code, tests, round(done.duration_s, 3), output)
 
 
 def _shown(run: Run) -> str:

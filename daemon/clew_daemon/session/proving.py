@@ -21,7 +21,7 @@ from clew_daemon.processes.children import tree
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import Cell
 from clew_daemon.record.pages import event_at
-from clew_daemon.session.checks import Checks, run_check
+from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
 from clew_shared.proof.counts import Count
@@ -235,11 +235,11 @@ class Proving:
             if done.fault:
                 raise ExecutorDied(f"no view could be made: {done.fault}")
             if state.spec.setup:
-                ready = await run_check(self._epoch, executor, "setup", state.spec.setup)
+                ready = await self._checks.run_in(executor, "setup", state.spec.setup)
                 if not ready.passed:
                     raise ExecutorDied(f"`setup` fails in the view: {_end(ready)}")
             return {
-                name: await run_check(self._epoch, executor, name, cmd)
+                name: await self._checks.run_in(executor, name, cmd)
                 for name, cmd in state.spec.checks.items()
             }
 
