@@ -144,14 +144,14 @@ class App:
         handlers = ControlHandlers(daemon, self._supervisor, self._undo, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = Inbox(
-            self._places.inbox,
-            self._places.inbox / "rejected",
+            folder=self._places.inbox,
+            rejected=self._places.inbox / "rejected",
             settle_s=self._settings.daemon.settle_s,
             sweep_s=self._settings.daemon.sweep_s,
             owner=self._inbox_owner,
             accept=lambda dropped: accept(daemon, dropped),
             ready=lambda: ledger.state is not LedgerState.FULL,
-            log=log,
+            logs=log,
         )
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
@@ -53,6 +54,7 @@ class _Waker(events.FileSystemEventHandler):
             self._loop.call_soon_threadsafe(self._wake.set)
 
 
+@dataclass(eq=False, kw_only=True)
 class Inbox:
     """Looks after `folder`; rejected files go to `rejected`. Times in seconds.
 
@@ -61,35 +63,23 @@ class Inbox:
     again later. Logs `goal.rejected` and `inbox.*`, each once as long as its reason lasts.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        rejected: Path,
-        *,
-        settle_s: float,
-        sweep_s: float,
-        owner: InboxOwner,
-        accept: Accept,
-        log: FilteringBoundLogger,
-        ready: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._folder = folder
-        self._rejected = rejected
-        self._settle_s = settle_s
-        self._sweep_s = sweep_s
-        self._owner = owner
-        self._accept = accept
-        self._ready = ready
-        self._log = log
-        self._waiting: dict[str, Found] = {}  # by the name that a file has now
-        self._told: set[str] = set()  # names that are known to be open for writing
-        self._trouble = ""
-        self._observer: BaseObserver | None = None
-        self._watched: tuple[int, int] | None = None  # the device and inode that are watched
-        self._wake = asyncio.Event()
-        self._stopping = False
-        self._round_lock = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+    folder: Path
+    rejected: Path
+    settle_s: float
+    sweep_s: float
+    owner: InboxOwner
+    accept: Accept
+    logs: FilteringBoundLogger
+    ready: Callable[[], bool] = lambda: True
+    _waiting: dict[str, Found] = field(default_factory=dict)  # by the name that a file has now
+    _told: set[str] = field(default_factory=set)  # names that are known to be open for writing
+    _trouble: str = ""
+    _observer: BaseObserver | None = None
+    _watched: tuple[int, int] | None = None  # the device and inode that are watched
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopping: bool = False
+    _round_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Make the folder, finish what an earlier daemon began, and look after it from now on."""
@@ -118,14 +108,14 @@ class Inbox:
         while not self._stopping:
             try:
                 until = await self.sweep()
-            except Exception:  # noqa: BLE001 - an inbox that has silently died is worse than any fault
-                self._log.exception("inbox.failed", folder=str(self._folder))
+            except Exception:
+                self.logs.exception("inbox.failed", folder=str(self.folder))
                 until = math.inf
             await self._pause(until)
 
     async def _pause(self, until: float) -> None:
         """Sleep until then, the next sweep, or an event, whichever is first."""
-        sweep_s = self._sweep_s if self._watched else min(self._sweep_s, TROUBLE_S)
+        sweep_s = self.sweep_s if self._watched else min(self.sweep_s, TROUBLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
                 await self._wake.wait()
@@ -146,37 +136,37 @@ class Inbox:
             for at in range(0, len(due), BATCH_FILES):
                 if self._stopping:
                     break
-                if not self._ready():
+                if not self.ready():
                     return now + WRITER_S
                 await self._take(due[at : at + BATCH_FILES])
-            waits = (one.due_at(self._settle_s) for one in self._waiting.values())
+            waits = (one.due_at(self.settle_s) for one in self._waiting.values())
             return min(waits, default=math.inf)
 
     def _look_around(self) -> list[Found]:
         """Return the files of the folder, which is made and locked where it is another one; blocks."""
+        reason = ""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._owner.take()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.owner.take()
             self._watch()
-            found = files.look_around(self._folder)
+            found = files.look_around(self.folder)
         except (OSError, NotOwnerError) as error:
+            found, self._watched = [], None
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            if self._trouble != reason:
-                self._log.error("inbox.unusable", folder=str(self._folder), error=reason)
-            self._trouble, self._watched = reason, None
-            return []
-        self._trouble = ""
+        if reason and reason != self._trouble:
+            self.logs.error("inbox.unusable", folder=str(self.folder), error=reason)
+        self._trouble = reason
         return found
 
     def _watch(self) -> None:
         """Watch the folder that is there now; where that fails, it is looked at more often."""
-        found, observer = self._folder.stat(), self._observer  # None: `stop` has taken it away
+        found, observer = self.folder.stat(), self._observer  # None: `stop` has taken it away
         if observer is None or self._watched == (found.st_dev, found.st_ino):
             return
         self._watched = None
         observer.unschedule_all()
         with suppress(OSError, RuntimeError):  # no watch left, or no thread to be had
-            path = str(self._folder.resolve())
+            path = str(self.folder.resolve())
             observer.schedule(self._waker, path, event_filter=_EVENTS)
             self._watched = found.st_dev, found.st_ino
 
@@ -187,7 +177,7 @@ class Inbox:
             seen = before.get(one.path.name)
             if seen and seen.look == one.look:
                 self._waiting[one.path.name] = seen
-                due += [seen] if seen.due_at(self._settle_s) <= now else []
+                due += [seen] if seen.due_at(self.settle_s) <= now else []
             else:
                 one.since = now
                 self._waiting[one.path.name] = one
@@ -224,7 +214,7 @@ class Inbox:
             if one.name not in self._told:
                 self._told.add(one.name)
                 reason = "another program still has it open for writing"
-                self._log.info("inbox.waiting", name=one.name, reason=reason)
+                self.logs.info("inbox.waiting", name=one.name, reason=reason)
         except OSError as error:
             if isinstance(error, PermissionError) and one.token:
                 how = "Let the user that clew runs as read it (chmod), and submit it again."
@@ -239,7 +229,7 @@ class Inbox:
             return None
         try:
             async with asyncio.timeout(ACCEPT_DEADLINE_S):
-                return await self._accept(drop) or ""
+                return await self.accept(drop) or ""
         except Exception as error:  # noqa: BLE001 - whatever it is, the file must stay and others go on
             self._defer(one, f"{type(error).__name__}: {error}")
             return None
@@ -249,9 +239,9 @@ class Inbox:
         try:
             if not refusal:
                 files.remove(one)
-            elif files.reject(one, self._rejected, refusal):
+            elif files.reject(one, self.rejected, refusal):
                 error = in_one_line(refusal)
-                self._log.warning("goal.rejected", name=one.name, error=error)
+                self.logs.warning("goal.rejected", name=one.name, error=error)
         except OSError as error:
             what = "cannot be rejected" if refusal else "is a goal, but cannot be removed"
             self._defer(one, f"{what}: {error.strerror}")
@@ -259,7 +249,7 @@ class Inbox:
     def _defer(self, one: Found, error: str) -> None:
         """Leave a file for later, with a back-off."""
         if one.tries == 0:
-            self._log.warning("inbox.deferred", name=one.name, error=error)
+            self.logs.warning("inbox.deferred", name=one.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
         one.tries += 1
         self._waiting[one.path.name] = one

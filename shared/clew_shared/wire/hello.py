@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
+from clew_shared.config.tables import ContextSettings
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.record.model import Goal, Level, StepStatus, Subtask, Task
 from clew_shared.record.prompt_facts import Prompt
@@ -241,19 +242,8 @@ class _ConfigTable(AnswerModel):
     model_config = ConfigDict(extra="allow")
 
 
-class ContextOptions(_ConfigTable):
-    """`[context]`, as far as the built-in agents read it."""
-
-    max_tokens: int = 8000
-    answer_tokens: int | None = None
-    guidance: bool = True
-    recent_actions: int = 3
-    check_within_s: float = 10.0
-    max_iterations: int = 30
-    full_until: int = 10
-    moderate_until: int = 15
-    aggressive_until: int = 20
-    progress_from: int = 5
+class ContextOptions(ContextSettings, strict=False, extra="allow"):
+    """`[context]`; keys that are not known here are passed on as they are."""
 
 
 class AgentOptions(_ConfigTable):

@@ -49,11 +49,11 @@ class Daemon:
     def inbox(self, **settings) -> Inbox:
         log = structlog.wrap_logger(None, processors=[self.logged])
         return Inbox(
-            self.folder,
-            self.rejected,
+            folder=self.folder,
+            rejected=self.rejected,
             owner=self.owner,
             accept=self.accept,
-            log=log,
+            logs=log,
             **{"settle_s": 0.05, "sweep_s": 60, **settings},
         )
 

@@ -6,6 +6,7 @@ before thoughts). It calls no model and runs no tool, and its judgement is advic
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ _SHORTEST_RESULT_CHARS = 80
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 
+@dataclass(eq=False)
 class DualTrackContext:
     """Memory streams of one question, and the message list built from them.
 
@@ -42,33 +44,27 @@ class DualTrackContext:
     user's last messages stay even beyond it). `windows` holds the thresholds by iteration.
     """
 
-    def __init__(
-        self,
-        system_prompt: str,
-        user_message: str,
-        conversation_history: Iterable[Mapping[str, Any]] | None = None,
-        max_tokens: int = 8000,
-        consecutive_threshold: int = 3,
-        theme_window: int = 3,
-        max_iterations: int = 30,
-        windows: Windows | None = None,
-    ) -> None:
-        if min(max_tokens, consecutive_threshold, theme_window, max_iterations) < 1:
+    system_prompt: str
+    user_message: str
+    conversation_history: list[Message] = field(default_factory=list)
+    max_tokens: int = 8000
+    consecutive_threshold: int = 3
+    theme_window: int = 3
+    max_iterations: int = 30
+    windows: Windows = field(default_factory=Windows)
+    tool_results: list[Message] = field(default_factory=list, init=False)
+    thinking_blocks: list[str] = field(default_factory=list, init=False)
+    research_context: dict[str, Any] = field(default_factory=dict, init=False)
+    consecutive_thoughts_without_tools: int = field(default=0, init=False)
+    last_thinking_themes: list[str] = field(default_factory=list, init=False)
+    iterations_without_new_facts: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        counts = self.max_tokens, self.consecutive_threshold, self.theme_window, self.max_iterations
+        if min(counts) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
-        self.system_prompt = system_prompt
-        self.user_message = user_message
-        self.conversation_history = [as_message(one) for one in conversation_history or ()]
-        self.max_tokens = max_tokens
-        self.consecutive_threshold = consecutive_threshold
-        self.theme_window = theme_window
-        self.max_iterations = max_iterations
-        self.windows = windows or Windows()
-        self.tool_results: list[Message] = []
-        self.thinking_blocks: list[str] = []
-        self.research_context: dict[str, Any] = {}
-        self.consecutive_thoughts_without_tools = 0
-        self.last_thinking_themes: list[str] = []
-        self.iterations_without_new_facts = 0
+        self.conversation_history = [as_message(one) for one in self.conversation_history or ()]
+        self.windows = self.windows or Windows()
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0

@@ -20,7 +20,6 @@ from clew_shared.text.validation import requirement
 FRONT_CHARS_MAX = 65_536
 DEPTH_MAX = 8
 KEYS = FrontMatter.model_fields
-LOOKALIKE_KEYS_MAX = 100  # Keys of what looks like front matter that are compared with clew's
 
 NULL = "tag:yaml.org,2002:null"
 _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
@@ -233,56 +232,29 @@ def lookalike(body: str, first_line: int) -> GoalFileFault | None:
     values, of which one at least is a key of clew's or close to one, up to another such line. Or,
     where one of the two lines of dashes is missing: the other one, and first of all a key of clew's.
     """
-    lines = body[:FRONT_CHARS_MAX].split("\n")
-    start = _start(lines)
-    opened = start < len(lines) and _is_marker(lines[start])
-    keys, end = _key_lines(lines, start + opened)
-    closed = end < len(lines) and _is_marker(lines[end])
+    began, opened, closed, keys = 0, False, False, list[str]()
+    skipped: tuple[str, ...] = (*_NO_PROSE, "```", "~~~")  # the first line may open a block
+    for number, whole in enumerate(body[:FRONT_CHARS_MAX].split("\n"), first_line):
+        line, plain = whole.strip("\ufeff").rstrip(), whole.strip(_INVISIBLE)
+        is_inside = not line or (line.startswith(_INSIDE) and not line.startswith("##"))
+        if _MARKER.fullmatch(plain):
+            opened, closed = opened or not began, bool(began)
+        elif found := _KEY_LINE.match(line):
+            keys.append(found[1])
+        elif not (is_inside if began else not plain or plain.startswith(skipped)):
+            break
+        if closed:
+            break
+        began = began or (number if opened or keys else 0)
+        skipped = _NO_PROSE if plain else skipped
     if opened and closed:
-        meant = any(map(_is_ours, keys[:LOOKALIKE_KEYS_MAX]))
+        meant = any(key in KEYS or (key.islower() and closest(key, KEYS)) for key in keys[:100])
     else:
         meant = (opened or closed) and bool(keys) and keys[0] in KEYS
     if not meant:
         return None
     return GoalFileFault(
-        first_line + start,
+        began,
         "this looks like front matter, but would not be read: that begins on line 1 with exactly `---`, has lines "
         "of `key: value`, and ends with `---`; if you mean this as text, put a sentence above it",
     )
-
-
-def _start(lines: list[str]) -> int:
-    """Return the index of the first line that is not blank, a comment, a heading or the opening of a first block.
-
-    What stands in a block below a heading is an example, and no front matter.
-    """
-    is_first = True
-    for index, line in enumerate(lines):
-        plain = line.strip(_INVISIBLE)
-        skipped = plain.startswith(_NO_PROSE) or (is_first and plain.startswith(("```", "~~~")))
-        if plain and not skipped:
-            return index
-        is_first = is_first and not plain
-    return len(lines)
-
-
-def _key_lines(lines: list[str], start: int) -> tuple[list[str], int]:
-    """Return the keys of the lines from `start` on that could be YAML or TOML, and where these end."""
-    keys: list[str] = []
-    for index in range(start, len(lines)):
-        line = lines[index].strip("\ufeff").rstrip()
-        if _is_marker(line):
-            return keys, index
-        if found := _KEY_LINE.match(line):
-            keys.append(found[1])
-        elif (line and not line.startswith(_INSIDE)) or line.startswith("##"):
-            return keys, index
-    return keys, len(lines)
-
-
-def _is_marker(line: str) -> bool:
-    return bool(_MARKER.fullmatch(line.strip(_INVISIBLE)))
-
-
-def _is_ours(key: str) -> bool:
-    return key in KEYS or (key.islower() and closest(key, KEYS) is not None)
