@@ -133,7 +133,7 @@ def test_goal_files_in_the_docs_can_be_used():
             found = goalfile.parse(
                 text.encode(), name(path), ["default", "plain", "own", "runbook"]
             )
-            assert (name(path), found.unknown_keys) == (name(path), ())
+            assert (name(path), found.unknown_keys) == (name(path), {})
 
 
 def test_the_goal_file_page_has_every_key_of_the_front_matter():

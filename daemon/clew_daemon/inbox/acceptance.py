@@ -134,7 +134,7 @@ def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: 
 
     The agent is the file's, else the runbook where every open subtask has blocks, else the default.
     """
-    hints, agent = found.suggestions, "runbook"
+    agent = "runbook"
     if found.agent or not found.runnable_without_llm:
         agent = daemon.settings.agents.resolve(found.agent)
     known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
@@ -148,8 +148,8 @@ def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: 
         depends_on=dependencies.bound(found.depends_on, known) if found.depends_on else (),
         timeout_s=found.timeout,
         unknown_keys=tuple(
-            f"{key} (did you mean {hints[key]}?)" if key in hints else key
-            for key in found.unknown_keys
+            f"{key} (did you mean {meant}?)" if meant else key
+            for key, meant in found.unknown_keys.items()
         ),
         file_name=file_name,
     )

@@ -107,8 +107,7 @@ def check_goals(
     if errors:
         raise CliError("\n".join(errors))
     for each in checked:
-        for key in each.goal.unknown_keys:
-            meant = each.goal.suggestions.get(key)
+        for key, meant in each.goal.unknown_keys.items():
             hint = f"; did you mean {meant}?" if meant else ""
             said = f"{each.source.shown}: unknown key {key!r} (ignored){hint}"
             print_note(clean(f"clew: note: {said}"))

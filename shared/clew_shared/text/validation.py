@@ -7,6 +7,7 @@ from datetime import date, time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
 EXPECTED = {
@@ -26,6 +27,12 @@ BOUNDS = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
+
+
+def faults_of(error: "ValidationError", whole: str) -> str:
+    """Return the first ten errors in a line, each with its place; `whole` is that of an error of all."""
+    first = error.errors()[:10]
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in first)
 
 
 class Expected(ValueError):

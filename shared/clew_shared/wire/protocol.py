@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
+from clew_shared.text.validation import faults_of
 
 PROTOCOL_VERSION = 1
 LINE_BYTES_MAX = 1 << 20
@@ -123,9 +124,11 @@ class Outcome(_Params):
     duration_s: float | None = Field(default=None, ge=0)
 
 
-class Record(Act):
+class Record(_Params):
     """An action that the agent has already carried out."""
 
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
     result: Literal["success", "failure", "error", "timeout"]
     output: str | None = None
     changed: bool | None = None
@@ -305,10 +308,7 @@ def params(method: str, raw: Any) -> _Params:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(p) for p in f['loc']) or 'params'}: {f['msg']}"
-            for f in error.errors()[:10]
-        )
+        faults = faults_of(error, "params")
         raise ProtocolError(f"`{method}`: {faults}", INVALID_PARAMS) from None
 
 

@@ -13,7 +13,6 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -25,6 +24,7 @@ from clew_shared.prompt import reasoning
 from clew_shared.prompt.reasoning import FOUND_CHARS, as_text, relevant_lines
 from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN
 from clew_shared.text.shorten import in_one_line
+from clew_shared.text.validation import faults_of
 
 MAX_RAW_OUTPUT_CHARS = 1000
 _LISTED_FAILURES = 5
@@ -47,16 +47,11 @@ Params = Annotated[dict[str, object], BeforeValidator(lambda given: given or {})
 Moment = Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))]
 
 
-class _RecordPart(BaseModel):
+class _RecordPart(BaseModel, extra="allow"):
     """A part of a record, readable by attribute or, like the JSON it came from, by key."""
 
-    model_config = ConfigDict(extra="allow")
-
     def __getitem__(self, key: str) -> Any:
-        try:
-            return getattr(self, key)
-        except AttributeError:
-            raise KeyError(key) from None
+        return getattr(self, key)
 
 
 class Cost(_RecordPart):
@@ -135,9 +130,7 @@ class IterationLog:
         try:
             entry = IterationRecord.model_validate(record)
         except ValidationError as error:
-            places = (".".join(map(str, fault["loc"])) or "record" for fault in error.errors())
-            faults = [f"{at}: {one['msg']}" for at, one in zip(places, error.errors(), strict=True)]
-            raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
+            raise ValueError(f"invalid iteration record: {faults_of(error, 'record')}") from error
         self.records.append(entry)
         if entry.progress_assessment not in {"stuck", "regressing"}:
             self._stuck.clear()

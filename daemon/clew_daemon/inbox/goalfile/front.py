@@ -136,8 +136,7 @@ class Front:
         self._nodes: dict[NodePath, yaml.Node] = {}
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int] = {}
-        self.unknown_keys: list[str] = []
-        self.suggestions: dict[str, str] = {}
+        self.unknown_keys: dict[str, str] = {}  # with those that they may mean
         self.faults: list[GoalFileFault] = []
         try:
             root = composed(front)
@@ -188,9 +187,8 @@ class Front:
                     self._note_unknown(name, Budget.model_fields, "budget.")
 
     def _note_unknown(self, name: str, known: Collection[str], table: str = "") -> None:
-        self.unknown_keys.append(f"{table}{name}")
-        if meant := closest(name, known):
-            self.suggestions[f"{table}{name}"] = f"{table}{meant}"
+        meant = closest(name, known)
+        self.unknown_keys[f"{table}{name}"] = f"{table}{meant}" if meant else ""
 
     def _plain(self, node: yaml.Node, path: NodePath) -> Any:
         """Return what YAML makes of a node, with keys as texts; FrontError for a scalar without a usable value."""

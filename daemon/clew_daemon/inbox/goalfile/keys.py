@@ -199,7 +199,7 @@ class GoalFile(FrontMatter):
 
     `checks` has the commands by name, those of `## Done when` as `done_1`, `done_2`, … `folder` is the one that
     `workspace` means on this machine, where the caller asked for it. `lines` has the line of each key of the front
-    matter. `unknown_keys` are ignored; `suggestions` has the keys that some of them may mean.
+    matter. `unknown_keys` are ignored; they stand with the keys that they may mean, "" for none.
     """
 
     description: str
@@ -210,8 +210,7 @@ class GoalFile(FrontMatter):
     done_when: str = ""
     tasks: tuple[PlannedTask, ...] = ()
     lines: dict[str, int] = Field(default_factory=dict)
-    unknown_keys: tuple[str, ...] = ()
-    suggestions: dict[str, str] = Field(default_factory=dict)
+    unknown_keys: dict[str, str] = Field(default_factory=dict)
 
     @property
     def runnable_without_llm(self) -> bool:

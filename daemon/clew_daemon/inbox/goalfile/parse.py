@@ -66,8 +66,7 @@ def parse(
         done_when=body.done_when,
         tasks=tuple(body.tasks),
         lines=head.lines,
-        unknown_keys=tuple(head.unknown_keys),
-        suggestions=head.suggestions,
+        unknown_keys=head.unknown_keys,
         **head.values,
     )
 
