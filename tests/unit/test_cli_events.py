@@ -10,7 +10,6 @@ import pytest
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.claude import ClaudeReader
 from clew_worker.bridge.clis.cli import (
-    LINE_BYTES_MAX,
     NOTHING_USED,
     TOOLS,
     Fault,
@@ -170,7 +169,6 @@ ODD = [
     b"\xff\xfe\x00",
     b"[" * 100_000,
     b'{"type": ' * 50_000,
-    b'{"type":"text","part":{"text":"' + b"x" * (LINE_BYTES_MAX + 1) + b'"}}',
 ]
 
 

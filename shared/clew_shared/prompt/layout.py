@@ -49,7 +49,7 @@ MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
 SUMMARY_CHARS, DESCRIPTION_CHARS, FOLDED_NAME_CHARS = 240, 160, 60
 FEEDBACK_SHOWN, FEEDBACK_CHARS, FEEDBACK_EARLIER_CHARS = 5, 1_000, 300
-BLOCKED_SHOWN, WARNINGS_SHOWN, PROBES_SHOWN = 10, 2, 30
+BLOCKED_SHOWN, WARNINGS_SHOWN, THOUGHTS_SHOWN, PROBES_SHOWN = 10, 2, 2, 30
 UNTRIED_SHOWN, LATER_SHOWN = 20, 3
 
 Block = tuple[str, list[Message]]
@@ -303,7 +303,7 @@ def _standing(view: PromptView) -> Iterator[str]:
     yield from (entry.text[: 2 * HEAD_CHARS] for entry in folded[-WARNINGS_SHOWN:])
     if view.window is Window.MODERATE:  # then thoughts are not in the transcript
         said = (e for e in state.transcript if isinstance(e, Said) and e.role == "assistant")
-        thoughts = [entry.text for entry in said][-view.windows.moderate_thoughts :]
+        thoughts = [entry.text for entry in said][-THOUGHTS_SHOWN:]
         yield from (f"You thought: {without_middle(text, 300)}" for text in thoughts)
     if state.idea and view.window < Window.AGGRESSIVE:
         yield f"You wanted to do next: {without_middle(state.idea, 200)}"

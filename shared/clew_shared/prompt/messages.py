@@ -178,7 +178,7 @@ def entries_to_fold(view: PromptView, room: int) -> int:
             total -= sizes[count - view.folded]
             count += 1
     if view.window is Window.EMERGENCY:
-        results = view.windows.emergency_results
+        results = view.hello.options.context.recent_actions
         calls = [n for n, entry in enumerate(view.state.transcript) if isinstance(entry, Call)]
         count = max(count, calls[-results] if len(calls) > results else 0)
     return count

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from clew_shared.prompt.reasoning import RELEVANCES
-from clew_shared.prompt.windows import Window, Windows
+from clew_shared.prompt.windows import Window, window_at
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.tools import TOOLS, Schema, Tool
 from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
@@ -17,7 +17,6 @@ from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
 CHARS_PER_TOKEN = 4.0
 FIXED_CHARS_PER_TOKEN = 3.0
 """For shares of the budget: calibrated counts would move what must stay the same."""
-_WINDOWS = ("full_until", "moderate_until", "aggressive_until", "progress_from")
 
 
 @dataclass(frozen=True)
@@ -112,16 +111,11 @@ class PromptView:
         return [] if self.mode == "json" else [schema_of(tool) for tool in self.tools]
 
     @property
-    def windows(self) -> Windows:
-        """How strictly the transcript is cut, by turn."""
-        context = self.hello.options.context
-        limits = context.model_dump(include={*_WINDOWS})
-        return Windows(**limits, emergency_results=context.recent_actions)
-
-    @property
     def window(self) -> Window:
         """How strictly the transcript is cut in this turn; a conversation begins with each subtask and attempt."""
-        return self.windows.at(max(self.state.iteration - self.hello.attempt.from_iteration, 0))
+        context, turn = self.hello.options.context, self.state.iteration
+        turn = max(turn - self.hello.attempt.from_iteration, 0)
+        return window_at(turn, context.full_until, context.moderate_until, context.aggressive_until)
 
 
 def recorded_mode(hello: HelloAnswer) -> Mode:

@@ -21,6 +21,11 @@ class Window(IntEnum):
     EMERGENCY = 3
 
 
+def window_at(iteration: int, *starts: int) -> Window:
+    """Return the window of an iteration, given where the ones after the first start."""
+    return Window(sum(iteration >= start for start in starts))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
     """The thresholds of trimming: iterations from 0, each `until` the first beyond; characters of JSON per token."""
@@ -47,8 +52,7 @@ class Windows:
 
     def at(self, iteration: int) -> Window:
         """Return the window of an iteration."""
-        starts = (self.full_until, self.moderate_until, self.aggressive_until)
-        return Window(sum(iteration >= start for start in starts))
+        return window_at(iteration, self.full_until, self.moderate_until, self.aggressive_until)
 
     def tokens(self, message: Mapping[str, Any]) -> int:
         """Return an estimate of the tokens of one message, calls and framing included."""

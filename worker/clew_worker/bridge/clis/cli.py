@@ -148,9 +148,6 @@ def unexpected_tools(cli: Cli, offered: ToolsOffered) -> tuple[str, ...]:
 
 # ---- what they print
 
-LINE_BYTES_MAX = 8 << 20
-"""A longer line is not parsed."""
-
 
 class Fields:
     """One JSON object, whose fields may be of any type."""
@@ -161,7 +158,7 @@ class Fields:
     @classmethod
     def of_line(cls, line: bytes) -> "Fields":
         """Return the object of a line of JSON, one without fields if it is none."""
-        if len(line) <= LINE_BYTES_MAX and line.lstrip().startswith(b"{"):
+        if line.lstrip().startswith(b"{"):
             with suppress(ValueError, RecursionError):
                 return cls(json.loads(line))
         return cls({})
@@ -262,18 +259,7 @@ _SAYS: dict[FaultKind, str] = {
     "login": r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
     r"|oauth|access token|refresh token|missing environment variable|credentials",
 }
-_KINDS: dict[FaultKind, re.Pattern[str]] = {
-    kind: re.compile(says, re.IGNORECASE) for kind, says in _SAYS.items()
-}
 """How the CLIs say what a fault is: the first kind that fits holds. Each is one line."""
-
-
-def fault(message: str, now: float) -> Fault:
-    """Return what a message reports, at the time `now` (seconds since the epoch)."""
-    short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-    kinds: list[FaultKind] = [kind for kind, says in _KINDS.items() if says.search(short)]
-    kind = kinds[0] if kinds else "temporary"
-    return Fault(short, kind, reset_time(short, now) if kind == "limit" else None)
 
 
 def failed(found: Fault) -> Events:
@@ -296,7 +282,10 @@ class EventReader:
         raise NotImplementedError
 
     def _fault(self, message: str) -> Fault:
-        return fault(message, self._clock())
+        short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
+        fits = (kind for kind, says in _SAYS.items() if re.search(says, short, re.IGNORECASE))
+        kind: FaultKind = next(fits, "temporary")
+        return Fault(short, kind, reset_time(short, self._clock()) if kind == "limit" else None)
 
     def _complaint(self, line: bytes) -> Events:
         text = _COLOUR.sub("", line.decode(errors="replace")).strip()
