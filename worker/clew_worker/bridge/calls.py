@@ -94,9 +94,8 @@ class ToolCalls:
             before = await self._result(self._running) if self._running else None
             if before and waits:
                 return before
-            if self._running:
-                running = tools.running_answer(self._seq).text
-                text = f"This call was not carried out: another one is {running}"
+            if before and self._running:
+                text = f"This call was not carried out: another one is {before.text}"
                 return ToolAnswer(text, refused=True)
             if refused := self._refusal(waits=waits):
                 return refused
@@ -157,8 +156,6 @@ class ToolCalls:
             self._records.append(call_record(tool, args, judged.outcome, message=judged.message))
         if judged.reason in ENDED:
             self.over.set()
-        elif judged.escalated_to or judged.reason == "replan_required":
-            await self.refresh()
         answer = tools.judged_answer(judged)
         return ToolAnswer(joined(answer.text, feedback_text(self.take_news())), answer.refused)
 
@@ -169,20 +166,16 @@ class ToolCalls:
             return ToolAnswer(f"{news}\nConsider this, then call clew_done again.")
         self.effects += 1
         level = await self._daemon.complete_subtask(success=success, summary=summary)
-        if level or not success:
+        if level or not success or await self._daemon.advance():
             await self.refresh()
-            again = "" if level else next_subtask_text(self.state)
+            following = "" if level else next_subtask_text(self.state)
             recorded = "" if success else "This attempt at the subtask is recorded as failed."
-            return ToolAnswer(joined(recorded, tools.replan_text(level), again))
-        if await self._daemon.advance():
-            await self.refresh()
-            return ToolAnswer(next_subtask_text(self.state))
+            return ToolAnswer(joined(recorded, tools.replan_text(level), following))
         why = plain_text(args.get("tests_changed"))
         finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
         if finished.accepted:
             self.over.set()
             return COMPLETED
-        await self.refresh()
         unfinished = self._notes.unfinished(finished, self.hello.spec.workspace)
         again = "Fix this, then call clew_done again."
         return ToolAnswer(joined(unfinished, again, feedback_text(self.take_news())))
