@@ -57,7 +57,7 @@ def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path, p
 
 
 def test_a_conversation_continues_in_its_attempt_and_in_the_next_subtask_only():
-    held = Conversation.read(Conversation("s1", (0, 1, 1)).text())
+    held = Conversation.read(Conversation(id="s1", attempt=(0, 1, 1)).model_dump_json())
     assert held.continues((0, 1, 1))
     assert held.continues((0, 2, 1))
     assert not held.continues((0, 1, 2))

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import uvloop
 
@@ -149,7 +149,8 @@ class Bridge:
         if turn.ended or not turn_over.is_set():
             turn.close(end)
         used = self._conversation.used + turn.usage
-        await self._remember(replace(self._conversation, attempt=self._attempt, used=used))
+        update = {"attempt": self._attempt, "used": used}
+        await self._remember(self._conversation.model_copy(update=update))
         self._anew = 0
         return True
 
@@ -175,7 +176,7 @@ class Bridge:
                     with suppress(RpcError, ValueError):  # a thought is not worth a crash
                         self._show(await self._daemon.think(thought, has_tool_calls=True))
             if turn.session and turn.session != self._conversation.id:
-                await self._remember(Conversation(turn.session, self._attempt))
+                await self._remember(Conversation(id=turn.session, attempt=self._attempt))
         end = await run.ended
         if turn.ended is None:
             for line in end.errors.encode().splitlines():  # some faults are reported only there
@@ -185,7 +186,7 @@ class Bridge:
 
     async def _remember(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        await self._cell.put({PLACE: conversation.text()})
+        await self._cell.put({PLACE: conversation.model_dump_json()})
 
     async def _end_after(self, event: asyncio.Event, run: CliRun, turn: CliTurn) -> None:
         """End a CLI that goes on after the goal or its turn, or that has lost clew's tools, for which it would wait."""

@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
+from clew_shared.wire.framing import WireMessage
 from clew_worker.agent.client import CannotContinue
 from clew_worker.bridge.clis import cli as clis
 from clew_worker.bridge.clis.cli import NOTHING_USED, Cli, Fault, TurnEnded, UsageReported
@@ -175,28 +176,21 @@ class CliTurn:
         return both_ends(said, DETAIL_CHARS)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(WireMessage):
     """The CLI's own session, kept in its HOME: which subtask and attempt it belongs to, and what it has `used`."""
 
-    id: Annotated[str, Field(max_length=200)] = ""
+    id: str = Field(default="", max_length=200)
     attempt: tuple[int, ...] = ()
     used: UsageReported = NOTHING_USED
 
     @classmethod
-    def read(cls, text: str | None) -> "Conversation":
+    def read(cls, text: str | None) -> Self:
         """Read what was written into the CLI's HOME; it is not trusted: anything else is no conversation."""
         with suppress(ValidationError):
-            return _written.validate_json(text or "")
+            return cls.model_validate_json(text or "")
         return cls()
-
-    def text(self) -> str:
-        return _written.dump_json(self).decode()
 
     def continues(self, attempt: tuple[int, ...]) -> bool:
         """Return whether it goes on in this attempt: another attempt at the same subtask begins with a new one."""
         same_subtask = self.attempt[:2] == attempt[:2]
         return bool(self.id and self.attempt) and (attempt == self.attempt or not same_subtask)
-
-
-_written = TypeAdapter(Conversation)
