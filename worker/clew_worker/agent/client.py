@@ -6,6 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
 from clew_shared.prompt.messages import plain_args
@@ -50,19 +51,16 @@ class Disconnected(Exception):
     """The daemon has closed the connection, or no longer answers."""
 
 
+@dataclass(eq=False)
 class CannotContinue(Exception):
     """The agent must stop: `temporary` (a later try may work), or `configuration` (a person must act)."""
 
-    def __init__(
-        self,
-        kind: Literal["temporary", "configuration"],
-        reason: str,
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.reason = reason
-        self.retry_after_s = retry_after_s
+    kind: Literal["temporary", "configuration"]
+    reason: str
+    retry_after_s: float | None = None
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class AgentClient:
