@@ -49,26 +49,25 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
     goals, noted = _accepted(state), read_note(ledger)
     if not (goals or noted) or not _is_blank(ledger):
         return None
-    what = f"is {'empty' if ledger.exists() else 'gone'}, but "
     events = f"{noted[0]} events were recorded" if noted else ""
-    what += f"these goals were accepted: {_named(goals)}" if goals else events
+    what = f"these goals were accepted: {_named(goals)}" if goals else events
     hint = (
         "nothing was changed: restore a backup (`clew restore FILE`), or, to start with an empty ledger, "
         f"move the whole folder {state} away and keep it"
     )
-    return LedgerCorrupt(ledger, what, hint)
+    is_there = "empty" if ledger.exists() else "gone"
+    return LedgerCorrupt(ledger, f"is {is_there}, but {what}", hint)
 
 
 def lacking(ledger: Path, state: Path) -> Lacking | None:
     """Return what a ledger lacks of what was recorded, None for nothing; raises LedgerError, OSError."""
     from clew_daemon.record import home  # imports the models of events, needed only here
 
-    goals, noted = _accepted(state), read_note(ledger)
+    goals, noted = _accepted(state), read_note(ledger)  # first: a daemon may write meanwhile
     if not (goals or noted) or _is_blank(ledger):
         return None
     with Reader.open(ledger) as reader:
-        known = {*reader.goals(), *reader.purged()}
-        unknown = tuple(goal for goal in goals if goal not in known)
+        unknown = tuple(sorted({*goals} - {*reader.goals(), *reader.purged()}))
         faults = [f"accepted goals are missing from it: {_named(unknown)}"] if unknown else []
         if noted and (last := reader.last_seq()) < noted[0]:
             faults.insert(0, f"it ends at event {last}, {noted[0]} were recorded")

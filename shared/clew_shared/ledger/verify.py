@@ -47,7 +47,7 @@ class VerifyReport:
 
 @dataclass(slots=True)
 class _Walk:
-    """The progress of the check: the last seq, and each goal's seq, n and hash."""
+    """The progress of the check: the last seq, and the seq, n and hash of each goal, or of its purged part."""
 
     seq: int = 0
     events: int = 0
@@ -81,20 +81,6 @@ def _unreadable(error: Exception, walk: _Walk) -> LedgerFault:
     return LedgerFault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
 
 
-def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
-    """Yield the faults in order: those of events first, because they name the place."""
-    damage = _damage(con)
-    try:
-        walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
-        walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}
-        yield from _event_faults(con, walk)
-    except apsw.CorruptError as error:
-        yield _unreadable(error, walk)
-    if damage:
-        yield LedgerFault(None, None, f"the database is damaged: {damage}")
-    yield from _end_faults(con, walk)
-
-
 def _odd_format(path: Path) -> LedgerFault | None:
     """Check the two bytes that let SQLite write the file: it refuses others without reporting damage."""
     with path.open("rb") as file:
@@ -104,27 +90,30 @@ def _odd_format(path: Path) -> LedgerFault | None:
     return LedgerFault(None, None, f"the file's header is damaged at byte 18: {formats.hex()}")
 
 
-def _damage(con: apsw.Connection) -> str:
-    """Return what SQLite itself finds damaged, "" for nothing."""
+def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
+    """Yield the faults in order: those of events first, because they name the place."""
     try:
-        found = str(con.execute("PRAGMA integrity_check(1)").get)
+        damage = " ".join(str(con.execute("PRAGMA integrity_check(1)").get).split())
     except apsw.Error as error:
-        return str(error)
-    return "" if found == "ok" else " ".join(found.split())
-
-
-def _event_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
-    for row in con.execute(schema.EVENTS_WITH_OUTPUTS):
+        damage = str(error)
+    try:
+        walk.gaps = dict(con.execute(schema.PURGED_RANGES))
+        walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}
+        for row in con.execute(schema.EVENTS_WITH_OUTPUTS):
+            walk.skip_purged()
+            if row[0] != walk.seq + 1:
+                message = f"the event is missing: seq {row[0]} follows seq {walk.seq}"
+                yield LedgerFault(walk.seq + 1, None, message)
+            if message := _event_fault(row, walk):
+                yield LedgerFault(row[0], row[1], message)
+            walk.seq = row[0]
+            walk.events += 1
         walk.skip_purged()
-        if row[0] != walk.seq + 1:
-            message = f"the event is missing: seq {row[0]} follows seq {walk.seq}"
-            yield LedgerFault(walk.seq + 1, None, message)
-        message = _event_fault(row, walk)
-        if message:
-            yield LedgerFault(row[0], row[1], message)
-        walk.seq = row[0]
-        walk.events += 1
-    walk.skip_purged()
+    except apsw.CorruptError as error:
+        yield _unreadable(error, walk)
+    if damage != "ok":
+        yield LedgerFault(None, None, f"the database is damaged: {damage}")
+    yield from _end_faults(con, walk)
 
 
 def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
@@ -138,20 +127,18 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
         return "its hash is wrong: it or the event before it was changed"
     if digest and output is None:
         return "its output is missing"
-    if output is not None and whole(output, digest) is None:
-        return "its output was changed"
-    return ""
+    is_changed = output is not None and whole(output, digest) is None
+    return "its output was changed" if is_changed else ""
 
 
 def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
     """Yield the faults of what is stored with the events: heads, purged ranges, snapshots, outputs without an event."""
     heads = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.HEADS)}
     for goal in sorted(heads.keys() | walk.tips.keys()):
-        head, tip = heads.get(goal), walk.tips.get(goal)
-        if head != tip:
-            seq = max(at[0] for at in (head, tip) if at is not None)
+        found = {heads.get(goal), walk.tips.get(goal)}
+        if len(found) > 1:
             what = "the goal's last event is not the one on record as its last"
-            yield LedgerFault(seq, goal, what)
+            yield LedgerFault(max(at[0] for at in found if at), goal, what)
     if walk.gaps:
         yield LedgerFault(min(walk.gaps), None, "the list of purged events does not match the rest")
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
@@ -164,9 +151,6 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
             yield LedgerFault(seq, goal, "its snapshot was changed")
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
         yield LedgerFault(seq, None, "an output without an event")
-
-
-# -- copies ----------------------------------------------------------------------------------------
 
 
 def copy(source: Path, target: Path) -> None:

@@ -14,8 +14,8 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line
 from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean, counted, short
-from clew_daemon.record import findings
-from clew_daemon.record.findings import Step
+from clew_daemon.record import pages
+from clew_daemon.record.pages import Step
 from clew_shared.gate.rules import BRING_NEWS, WHAT_ELSE
 from clew_shared.proof import label
 from clew_shared.record.codec import decode
@@ -37,7 +37,7 @@ _CAME = {
 _ESCALATED = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
 
 Loop = Mapping[str, Any]
-"""An entry of `clew loops --json` (`record.findings`)."""
+"""An entry of `clew loops --json` (`record.pages`)."""
 
 
 @reading(parameters.optional_goal, parameters.limit(), parameters.before("loops before this event"))
@@ -47,10 +47,10 @@ def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Show
     more, steps = False, dict[int, Step]()
     with ledger_if_any(instance) as reader:
         if reader is not None:
-            found, more = findings.findings(reader, goal, limit, before)
+            found, more = pages.findings(reader, goal, limit, before)
             shown = {(one["goal"], seq) for one in found for seq in one["steps"]}
             shown |= {(one["goal"], one["last_gain"]["seq"]) for one in found if one["last_gain"]}
-            known = {seq: findings.step(reader, of, seq) for of, seq in shown}
+            known = {seq: pages.step(reader, of, seq) for of, seq in shown}
             steps = {seq: step for seq, step in known.items() if step}
     first = found[0]["seq"] if found else 0
     command = f"clew loops {goal + ' ' if goal else ''}--before {first}"
