@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.core.answers import ActionReport, LookFirst
+from clew_shared.core.answers import ActionReport
 from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.ledger.ledger import Ledger
@@ -136,7 +136,7 @@ class PlayedAgent:
     def propose(self, tool, args):
         """Propose as a driver does, which looks at the world before a refusal."""
         verdict = self.core.propose_unseen(tool, args, self.at)
-        if isinstance(verdict, LookFirst):
+        if verdict is None:
             self.look()
             verdict = self.core.propose(tool, args, self.at)
         return verdict

@@ -29,11 +29,8 @@ from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
-ANNOUNCE_S = 0.02
-"""How long the events of steps are collected before listeners are called with them."""
-
+ANNOUNCE_S = 0.02  # how long the events of steps are collected before listeners hear of them
 T = TypeVar("T")
-
 _STEPS = ("action_allowed", "action_finished")
 
 Listener = Callable[[str, list[RecordedEvent]], None]

@@ -16,9 +16,7 @@ from clew_shared.wire.protocol import LINE_BYTES_MAX
 Json = dict[str, Any]
 _Step = Callable[[Json], None]
 
-ROOM_BYTES = LINE_BYTES_MAX - 50_000
-"""The rest is for the envelope, the key, and the fields beside the goal."""
-
+ROOM_BYTES = LINE_BYTES_MAX - 50_000  # the rest: the envelope, the key, what is beside the goal
 TRANSCRIPT_BYTES, WHOLE_ENTRIES_BYTES = 600_000, 300_000
 TEXT_CHARS = 200
 NOTES_CHARS = 20_000

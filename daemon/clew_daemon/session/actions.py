@@ -27,7 +27,7 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.snapshots import from_store
 from clew_shared.core import questions
-from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
@@ -147,7 +147,7 @@ class Actions:
             return await epoch.record(lambda c: c.turn_away(p.tool, p.args, time.time(), reason))
         with epoch.entering() as core:
             verdict = core.propose_unseen(p.tool, p.args, time.time(), p.rationale)
-        if isinstance(verdict, LookFirst):
+        if verdict is None:
             await epoch.see_world()
             with epoch.entering() as core:
                 verdict = core.propose(p.tool, p.args, time.time(), p.rationale)

@@ -50,11 +50,6 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class LookFirst:
-    """No answer yet: a rule would refuse the proposal, unless the workspace has changed unseen."""
-
-
-@dataclass(frozen=True, slots=True)
 class Feedback:
     """The answer to a report; `known`: not reported before, `changed`: it changed the workspace, None if unknown."""
 

@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 REASON_CHARS = 400
-TRIED_MAX = 10
-"""How many lines the next attempt is shown of what was tried: of as many attempts."""
-
-STALE_TURNS = 3
-"""After this many turns in a row without anything new, an attempt is not making progress."""
-
-TURNS_TO_FINISH = 2
-"""How many turns an attempt may take beyond its limit while all checks pass."""
+TRIED_MAX = 10  # how many lines the next attempt is shown of what was tried: of as many attempts
+STALE_TURNS = 3  # after so many turns in a row without anything new an attempt makes no progress
+TURNS_TO_FINISH = 2  # how many turns an attempt may take beyond its limit while all checks pass
 
 ERRORS_SHOWN = 3
 _NO_ERRORS = frozenset({"", "success", "blocked", "interrupted"})

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import Advice, Feedback, Verdict, WrongState
 from clew_shared.core.attempts import (
     advances,
     in_vain,
@@ -65,22 +65,24 @@ class Core(TreeCommands):
 
     def propose_unseen(
         self, tool: str, args: dict[str, Any], at: float, rationale: str = ""
-    ) -> Verdict | LookFirst:
-        """Judge a proposal without a fresh measurement: a refusal by a rule is neither decided nor recorded.
+    ) -> Verdict | None:
+        """Judge a proposal without a fresh measurement; None where a rule would refuse it, unless it changed unseen.
 
         So it is for an action that is blocked in another world, which may have returned unseen.
         """
         proposal = self._proposal(tool, args)
         if proposal.signature in self.state.loops.scope.blocks:
-            return LookFirst()
+            return None
         answer = self._judged(proposal, at, rationale)
-        return answer if isinstance(answer, Verdict) else LookFirst()
+        return answer if isinstance(answer, Verdict) else None
 
-    def _judged(self, proposal: Proposal, at: float, rationale: str) -> Verdict | Refusal:
-        if refused := self._out_of_order(proposal, at):
+    def _judged(
+        self, proposal: Proposal, at: float, rationale: str = "", done: ActionReport | None = None
+    ) -> Verdict | Refusal:
+        if refused := self._out_of_order(proposal, at, done):
             return refused
         self.start(at)
-        rerun = self.runbook and in_vain(self.state, proposal.signature)
+        rerun = done is None and self.runbook and in_vain(self.state, proposal.signature)
         answer = judge(self.state, proposal, self.loops, rerun=bool(rerun))
         if isinstance(answer, Refusal):
             return answer
@@ -122,13 +124,11 @@ class Core(TreeCommands):
         proposal = self._proposal(tool, args)
         flight = InFlight(0, proposal.signature, Action(tool, args))
         proposal = replace(proposal, known=known_outcome(self.state, flight, report))
-        if refused := self._out_of_order(proposal, at, done=report):
-            return refused
-        self.start(at)
-        answer = judge(self.state, proposal, self.loops)
-        if isinstance(answer, Refusal):
-            return self._refuse(proposal, answer, at, done=report)
-        verdict = self._allow(proposal, answer, at, "")
+        verdict = self._judged(proposal, at, done=report)
+        if isinstance(verdict, Refusal):
+            return self._refuse(proposal, verdict, at, done=report)
+        if not verdict.allowed:
+            return verdict
         self._finish(verdict.seq, report, at)
         feedback = self._review(at)
         return replace(

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
     from clew_shared.record.state import InFlight, State
 
-HEAD_CHARS = 400
-"""Of an output, in its event and its tally."""
+HEAD_CHARS = 400  # of an output, in its event and its tally
 
 
 def finished_event(

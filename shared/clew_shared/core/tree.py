@@ -91,15 +91,9 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
 
 MESSAGE_CHARS = 2_000
 ATTEMPT_OVER = "this attempt is over; the next one follows in a new worker"
-
-FINISHES_MAX = 3
-"""This many refused finishes in an unchanged world are a failure of the subtask."""
-
-UNSEEN_FINISHES_MAX = 10
-"""The same for an agent whose changes to the workspace cannot be seen."""
-
-SAME_CHECKS_MAX = 2
-"""This many finishes refused by the same checks in one world end an attempt."""
+FINISHES_MAX = 3  # this many refused finishes in an unchanged world are a failure of the subtask
+UNSEEN_FINISHES_MAX = 10  # the same for an agent whose changes to the workspace cannot be seen
+SAME_CHECKS_MAX = 2  # this many finishes refused by the same checks in one world end an attempt
 
 Replan = Literal["task", "goal"] | None
 FailureCause = Literal["agent", "ignored_interventions"]

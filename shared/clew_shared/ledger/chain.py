@@ -23,9 +23,7 @@ from clew_shared.ledger.errors import NewEvent
 
 _SEALED = b"\x01"
 _NUMBERS = struct.Struct(">6Q")
-
-WHOLE_BYTES_MAX = 64 << 20
-"""No output is larger: a stored one that claims to be is damaged."""
+WHOLE_BYTES_MAX = 64 << 20  # no output is larger: a stored one that claims to be is damaged
 
 
 def genesis(goal: str) -> bytes:

@@ -29,8 +29,7 @@ _HEAD_BYTES = 100  # SQLite's own header: it counts changes and pages
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _PASSING = _NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN}
 
-Statement = tuple[str, Sequence[tuple[Any, ...]]]
-"""SQL, and the rows that it is executed with."""
+Statement = tuple[str, Sequence[tuple[Any, ...]]]  # SQL, and the rows that it is executed with
 
 
 @contextmanager

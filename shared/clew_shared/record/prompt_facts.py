@@ -6,9 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-COUNT_MAX = 1 << 53
-"""The largest count that is accepted: sums of such counts still fit the readers' integers."""
-
+COUNT_MAX = 1 << 53  # the largest count that is accepted: sums of such still fit integers
 SERVED_CHARS_MAX = 200
 RUNGS_MAX = 16
 

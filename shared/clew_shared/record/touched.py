@@ -41,5 +41,4 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
         )
 
 
-UNMEASURED = Touched(own_total=-1, foreign_total=-1)
-"""Anything may have been changed, by anyone."""
+UNMEASURED = Touched(own_total=-1, foreign_total=-1)  # anything may have been changed, by anyone

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import psutil
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Verdict, WrongState
 from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
@@ -101,7 +101,7 @@ class LocalGoal:
         with self._turn() as at:
             local_tree.make_ready(self._core, self._text, at)
             verdict = self._core.propose_unseen(tool, args, at)
-            if isinstance(verdict, LookFirst):
+            if verdict is None:
                 self._core.see_world(self._digest(), at)
                 verdict = self._core.propose(tool, args, at)
             return _answer(verdict)
