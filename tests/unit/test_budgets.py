@@ -37,6 +37,15 @@ def test_a_run_of_the_suite_has_no_more_cases_than_its_budget(request):
     assert len(request.session.items) <= TABLE["tests"]["cases"], "as above"
 
 
+def test_the_docs_stay_as_short_as_they_are():
+    pages = [
+        REPO / "README.md",
+        *(REPO / "docs").glob("*.md"),
+        *(REPO / "docs/agents").glob("*.md"),
+    ]
+    assert sum(len(page.read_text().split()) for page in pages) <= TABLE["docs"]["words"]
+
+
 def test_every_package_has_a_budget():
     packages = {
         str(path.relative_to(REPO))
