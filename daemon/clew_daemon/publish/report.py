@@ -105,23 +105,23 @@ def render(
     Of actions and loops the last `TRIED_MAX` are enough. `files` are those that the goal changed, None where that is
     not known.
     """
-    parts = [
-        f"# {inline(state.goal.description)}",
-        _facts(state),
-        _question(state),
-        _section("Tree", _tree(state)),
-        _checks(state),
-        _section("Files changed", _files(state, files)),
-        _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
-        _section("Loops", _loops(state, loops[-TRIED_MAX:])),
-        _section("Restarts and attempts", _restarts(state)),
-        _section("Time and tokens", _spent(state)),
-        _section("Feedback", [f"- {inline(text)}" for text in state.guidance.feedback]),
-        _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
-        _unknown(state),
-        _after_failure(state),
-    ]
-    return redact(visible("\n\n".join(part for part in parts if part))) + "\n"
+    has_failed = state.goal.status == GoalStatus.FAILED
+    sections = {
+        "Your answer is needed": _question(state),
+        "Tree": _tree(state),
+        "Checks": _checks(state),
+        "Files changed": _files(state, files),
+        "What was tried": _tried(state, actions[-TRIED_MAX:]),
+        "Loops": _loops(state, loops[-TRIED_MAX:]),
+        "Restarts and attempts": _restarts(state),
+        "Time and tokens": _spent(state),
+        "Feedback": [f"- {inline(text)}" for text in state.guidance.feedback],
+        "Replaced by replans": [f"- {inline(text)}" for text in state.replaced],
+        "What you can do": after_failure(state.goal_id, state.spec.agent)[1:] if has_failed else [],
+    }
+    parts = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
+    head = f"# {inline(state.goal.description)}", _facts(state)
+    return redact(visible("\n\n".join([*head, *parts]))) + "\n"
 
 
 def write(outbox: Path, state: State, text: str) -> Path:
@@ -130,10 +130,6 @@ def write(outbox: Path, state: State, text: str) -> Path:
     path = outbox / f"{state.goal_id}.md"
     write_whole(path, text)  # durable before the write is recorded
     return path
-
-
-def _section(title: str, lines: list[str]) -> str:
-    return f"## {title}\n\n" + "\n".join(lines) if lines else ""
 
 
 def _facts(state: State) -> str:
@@ -152,30 +148,24 @@ def _facts(state: State) -> str:
         ("agent", inline(state.spec.agent)),
         ("actions", f"{state.actions_total} allowed, {state.loops.blocked_total} refused"),
         ("iterations", str(state.iteration)),
+        ("unknown front-matter keys (ignored)", ", ".join(map(inline, state.spec.unknown_keys))),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
 
 
-def _question(state: State) -> str:
+def _question(state: State) -> list[str]:
     if state.goal.status != GoalStatus.BLOCKED:
-        return ""
+        return []
     question = state.question or "How should it go on?"
-    command = f"\n\n    {answer(state)}" if "`clew " not in question else ""
-    return f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}{command}"
-
-
-def _after_failure(state: State) -> str:
-    has_failed = state.goal.status == GoalStatus.FAILED
-    lines = after_failure(state.goal_id, state.spec.agent)[1:] if has_failed else []
-    return _section("What you can do", lines)
+    command = ["", f"    {answer(state)}"] if "`clew " not in question else []
+    return [quoted(question, QUESTION_CHARS), *command]
 
 
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
         lines.append(f"- {_mark(task.status, state)} {inline(task.description)}")
-        for subtask in task.subtasks:
-            lines += [f"  {line}" for line in _subtask(state, subtask)]
+        lines += [f"  {line}" for one in task.subtasks for line in _subtask(state, one)]
     return lines
 
 
@@ -210,17 +200,17 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _checks(state: State) -> str:
+def _checks(state: State) -> list[str]:
     """Return the checks with their results; how to add some where a completed goal has none."""
     found = state.proofs.checks
     if not state.spec.checks and not found and state.goal.status == GoalStatus.COMPLETED:
         checks = {name: one.cmd for name, one in state.proofs.suggested.items()} or EXAMPLE
         front = {"checks": checks}
         shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
-        lines = "\n".join(f"    {line}" for line in ("---", *shown.splitlines(), "---"))
-        return f"## Checks\n\n{HOW_TO_CHECK}\n\n{lines}"
+        lines = (f"    {line}" for line in ("---", *shown.splitlines(), "---"))
+        return [HOW_TO_CHECK, "", *lines]
     names = {**found, **state.spec.checks}
-    return _section("Checks", [_check(state, name, found.get(name)) for name in names])
+    return [_check(state, name, found.get(name)) for name in names]
 
 
 def _check(state: State, name: str, check: CheckResult | None) -> str:
@@ -328,9 +318,3 @@ def _spent(state: State) -> list[str]:
         f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in {_counted(cost.calls, 'LLM call')}",
         f"- tokens: {cost.tokens}: {split}",
     ]
-
-
-def _unknown(state: State) -> str:
-    if not state.spec.unknown_keys:
-        return ""
-    return "Unknown front-matter keys (ignored): " + ", ".join(map(inline, state.spec.unknown_keys))
