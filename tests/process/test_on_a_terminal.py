@@ -250,8 +250,7 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
     shown = letters(on_terminal(clew.command(*args), env, width), [])
     for entry in entries:
         for key in entry.keys() - {"timestamp", "seq"}:
-            value = in_words(entry, key, entry[key])
-            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            said = in_words(entry, key)
             assert letters(said, []).replace("⏎", "") in shown.replace("⏎", "")
 
 

@@ -26,12 +26,10 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     goal = f" {entry['goal']}" if entry.get("goal") else ""
     epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
     seq = f" #{entry['seq']}" if entry.get("seq") else ""
-    rest = {key: value for key, value in entry.items() if key not in (*_HEAD_KEYS, *_BELOW)}
-    words = "".join(
-        f" {_clean(key)}={_clean(_worded(in_words(entry, key, value)))}"
-        for key, value in rest.items()
-    )
-    below = "".join(f"\n    {_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
+    rest = [key for key in entry if key not in (*_HEAD_KEYS, *_BELOW)]
+    words = "".join(f" {_clean(key)}={_clean(in_words(entry, key))}" for key in rest)
+    lines = (line for key in _BELOW for line in str(entry.get(key) or "").splitlines())
+    below = "".join(f"\n    {_clean(line)}" for line in lines)
     return [
         (_clean(local(str(entry.get("timestamp", "")))) + " ", "dim"),
         (f"{_clean(level):<8}", _LEVEL_STYLE.get(level, "")),
@@ -53,12 +51,11 @@ _WORDS = {
 """How a code is put into words, by the event and the key that has it."""
 
 
-def in_words(entry: Mapping[str, Any], key: str, value: object) -> object:
+def in_words(entry: Mapping[str, Any], key: str) -> str:
     """Return a value as people read it: a code in words, a text of several lines in one."""
-    if not isinstance(value, str):
-        return value
-    say = _WORDS.get((str(entry.get("event")), key), one_line)
-    return say(value)
+    if not isinstance(value := entry[key], str):
+        return json.dumps(value, ensure_ascii=False)
+    return _WORDS.get((str(entry.get("event")), key), one_line)(value)
 
 
 def coloured(entry: Mapping[str, Any]) -> str:
@@ -71,14 +68,6 @@ def coloured(entry: Mapping[str, Any]) -> str:
 def plain(entry: Mapping[str, Any]) -> str:
     """Return the same line without styles."""
     return "".join(text for text, _ in pieces(entry))
-
-
-def _lines(text: object) -> list[str]:
-    return text.splitlines() if isinstance(text, str) else []
-
-
-def _worded(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _clean(text: str) -> str:

@@ -6,11 +6,13 @@ event.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 LINES_MAX = 100_000
 
@@ -23,8 +25,15 @@ class LogTail:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = _opened(path)
+        self._open()
+
+    def _open(self) -> None:
         self._rest = b""
+        self._file: IO[bytes] = io.BytesIO()
+        self._known: os.stat_result | None = None
+        with contextlib.suppress(FileNotFoundError):
+            self._file = self._path.open("rb")
+            self._known = os.fstat(self._file.fileno())
 
     def last(self) -> list[bytes]:
         """Return the whole lines of the rotated file and of this one, oldest first."""
@@ -38,18 +47,15 @@ class LogTail:
         if self._was_rotated():
             lines += self._read()  # lines that were written before the renaming
             self.close()
-            self._file, self._rest = _opened(self._path), b""
+            self._open()
             lines += self._read()
         return lines
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
     def _read(self) -> list[bytes]:
-        if self._file is None:
-            return []
         lines: list[bytes]
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         return lines
@@ -59,10 +65,8 @@ class LogTail:
             now = os.stat(self._path)  # noqa: PTH116 - compared with fstat
         except FileNotFoundError:
             return False
-        if self._file is None:
-            return True
-        mine = os.fstat(self._file.fileno())
-        return not os.path.samestat(mine, now) or mine.st_size < self._file.tell()
+        is_same = self._known is not None and os.path.samestat(self._known, now)
+        return not is_same or now.st_size < self._file.tell()
 
 
 def rotated(path: Path) -> Path:
@@ -79,10 +83,3 @@ def entries_of(lines: Iterable[bytes], goal: str | None) -> Iterator[LogEntry]:
             entry = {"level": "warning", "event": line.decode("utf-8", "replace")}
         if isinstance(entry, dict) and (goal is None or entry.get("goal") == goal):
             yield entry
-
-
-def _opened(path: Path) -> Any:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        return None
