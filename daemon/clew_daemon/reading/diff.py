@@ -27,6 +27,7 @@ from clew_shared.snapshots.entries import LEFT_OUT, differences
 from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import beginning
 from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
@@ -160,18 +161,16 @@ def _file(one: ChangedFile) -> dict[str, object]:
 
 def stat_lines(found: GoalDiff, *, colour: bool = False) -> Iterator[str]:
     """Yield each file with its counts, and their sums."""
-    shown = [(one, _label(one)) for one in found.files]
+    shown = []
+    for one in found.files:
+        was = f"{_name(one.old_path)} -> " if one.old_path else ""
+        shown.append((one, f"{was}{_name(one.path)}{'/' if one.folder else ''}"))
     width = max((width_of(label) for _, label in shown), default=0)
     for one, label in shown:
         status = f"{one.status:8}"
         status = coloured(one.status, status) if colour else status
         yield f"{status}  {label}{' ' * (width - width_of(label))}  {_counts(one)}".rstrip()
     yield _sum(found.files)
-
-
-def _label(one: ChangedFile) -> str:
-    label = _name(one.path) + ("/" if one.folder else "")
-    return f"{_name(one.old_path)} -> {label}" if one.old_path else label
 
 
 def _counts(one: ChangedFile) -> str:
@@ -278,7 +277,10 @@ def shown_diff(instance: Instance, goal: str) -> list[DiffLine]:
     try:
         with goal_diff(instance, goal, None) as found:
             counts = list(islice(stat_lines(found), FILES_MAX)) if found.files else []
-            lines = list(map(_shortened, islice(diff_lines(found), LINES_MAX)))
+            lines = [
+                DiffLine(kind, beginning(text, LINE_CHARS))
+                for kind, text in islice(diff_lines(found), LINES_MAX)
+            ]
             said = ["", *notes(found)]
             if len(lines) == LINES_MAX or len(counts) == FILES_MAX:
                 said.insert(1, f"The rest is left out: `clew diff {goal}` shows all of it.")
@@ -286,11 +288,6 @@ def shown_diff(instance: Instance, goal: str) -> list[DiffLine]:
             return [*stat, *lines, *(DiffLine("note", one) for one in said)]
     except CliError as error:
         return [DiffLine("note", error.message)]
-
-
-def _shortened(line: DiffLine) -> DiffLine:
-    text = line.text if len(line.text) <= LINE_CHARS else f"{line.text[:LINE_CHARS]}…"
-    return line._replace(text=text)
 
 
 def hide_keys(instance: Instance) -> None:

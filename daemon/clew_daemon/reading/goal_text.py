@@ -102,11 +102,11 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
     lines: list[Line] = [
         [(f"{name}: ", "bold"), (clean(value), "")] for name, value in facts.items() if value
     ]
-    if detail["status"] == "completed" and (verified := detail.get("verified")) is not None:
-        label, style = ("verified", "green") if verified else ("unverified", "yellow")
-        how = "all checks passed" if verified else HOW_TO_CHECK
-        if verified and (before := detail.get("passed_before")):
-            how, style = f"{how}; {passed_before(before)}", "yellow"
+    verified, before = detail["verified"], detail["passed_before"]
+    if detail["status"] == "completed" and verified is not None:
+        label, how = ("verified", "all checks passed") if verified else ("unverified", HOW_TO_CHECK)
+        how += f"; {passed_before(before)}" if verified and before else ""
+        style = "green" if verified and not before else "yellow"
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
 
@@ -127,19 +127,14 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
 
 
 def _cost_lines(detail: GoalView) -> list[Line]:
-    """Return what the goal's LLM calls have cost, and the last one of them."""
-    cost = detail["cost"]
+    """Return what the goal's LLM calls have cost."""
+    cost, sent = detail["cost"], detail["cost"]["tokens_in"]
     if not cost["calls"]:
         return []
-    last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
-    return [[("LLM: ", "bold"), (f"{counted(cost['calls'], 'call')}, {_used(cost)}", ""), *last]]
-
-
-def _used(cost: Mapping[str, Any]) -> str:
-    sent = cost["tokens_in"]
     cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
-    out = f"{thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
-    return f"{thousands(sent)} tokens in{cached}, {out}"
+    used = f"{thousands(sent)} tokens in{cached}, {thousands(cost['tokens_out'])} out"
+    text = f"{counted(cost['calls'], 'call')}, {used}, {cost['llm_s']:.1f} s"
+    return [[("LLM: ", "bold"), (text, "")]]
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
