@@ -15,8 +15,7 @@ from clew_daemon.control.requests import (
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.top.app import TopApp
-from clew_daemon.top.dialogs import ConfirmDialog
+from clew_daemon.top.app import ConfirmDialog, TopApp
 from clew_daemon.top.goals_screen import ActionScreen, GoalScreen, GoalsScreen
 from clew_daemon.top.screens import RowTable
 from clew_shared.config.tables import Settings

@@ -9,21 +9,17 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+import psutil
 import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.app.housekeeping import Housekeeping, LedgerWatch
-from clew_daemon.app.recovery import (
-    block_in_other_home,
-    complete_undos,
-    end_leftovers,
-    refuse_incomplete,
-)
+from clew_daemon.app.housekeeping import Housekeeping, LedgerWatch, Status
 from clew_daemon.app.reloader import ConfigWatch, Reloader
-from clew_daemon.app.status import Status
 from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
@@ -42,9 +38,11 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.lost_record import accept as accept_lacking
+from clew_daemon.record.lost_record import lacking, lost
 from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_daemon.undo.undo import Undo
+from clew_daemon.undo.undo import Undo, VisitFailed
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import (
     LedgerError,
@@ -54,6 +52,9 @@ from clew_shared.ledger.errors import (
     LedgerUnwell,
 )
 from clew_shared.ledger.ledger import Ledger
+from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import HomeKnown
+from clew_shared.snapshots.store import StoreError
 from clew_shared.text.plain import plain
 
 log = structlog.get_logger()
@@ -62,6 +63,8 @@ MORE_ROOM = (
     "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
 )
 LEDGER_CLOSE_S = 10.0
+UNDO_S = 60.0
+"""How long a start waits for one undo to be completed."""
 
 
 def run(bootstrap: Bootstrap) -> int:
@@ -99,7 +102,11 @@ class App:
 
     async def run(self) -> int:
         """Open the ledger, serve until told to stop, and close it."""
-        self._handle_signals()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_unhandled)
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
         log.info("daemon.started", pid=os.getpid(), version=VERSION, state=str(self._places.state))
         path = ledger_file(self._places, self._settings)
         refuse_incomplete(path, self._places.state)
@@ -130,7 +137,22 @@ class App:
         goals = GoalStore(ledger, self._settings)
         before, now = home.last(ledger), home.here(self._places.state)
         await block_in_other_home(goals, before, now)
-        daemon = self._parts(goals)
+        bootstrap, children = self._bootstrap, Children()
+        daemon = DaemonParts(
+            places=self._places,
+            settings=self._settings,
+            keys=bootstrap.keys,
+            goals=goals,
+            playbook=PlaybookStore(goals),
+            models=KnownModels(goals),
+            children=children,
+            cgroups=bootstrap.cgroups,
+            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
+            slots=LlmSlots(),
+            publisher=Publisher(goals),
+            space=SnapshotSpace(self._places.snapshots),
+            git=bootstrap.git_identity,
+        )
         daemon.playbook.load()
         daemon.models.load()
         self._daemon = daemon
@@ -165,28 +187,15 @@ class App:
         finally:
             await self._shut_down()
 
-    def _parts(self, goals: GoalStore) -> DaemonParts:
-        bootstrap, children = self._bootstrap, Children()
-        return DaemonParts(
-            places=self._places,
-            settings=self._settings,
-            keys=bootstrap.keys,
-            goals=goals,
-            playbook=PlaybookStore(goals),
-            models=KnownModels(goals),
-            children=children,
-            cgroups=bootstrap.cgroups,
-            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
-            slots=LlmSlots(),
-            publisher=Publisher(goals),
-            space=SnapshotSpace(self._places.snapshots),
-            git=bootstrap.git_identity,
-        )
-
     async def _start(self) -> None:
         """Start the parts, those that others need first; the inbox last, since it accepts new goals."""
         await self._control.start()
-        await self._start_nursery()
+        try:
+            await self._daemon.nursery.ready()
+        except SpawnError as error:  # the daemon serves without it, and the next spawn tries again
+            log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
+        for message in self._daemon.nursery.report.messages if self._daemon.nursery.report else ():
+            log.warning("sandbox.limits", message=message)
         await self._reviewer.start()
         await self._stores.open()
         await complete_undos(self._daemon, self._undo, self._status.starting)
@@ -201,17 +210,6 @@ class App:
             log.info("daemon.recovered", goals=working)
         log.info("daemon.ready", goals=len(self._daemon.goals.cores), inbox=str(self._places.inbox))
 
-    async def _start_nursery(self) -> None:
-        """Start the nursery; the daemon serves without it, and the next spawn tries again."""
-        nursery = self._daemon.nursery
-        try:
-            await nursery.ready()
-        except SpawnError as error:
-            log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
-        else:
-            for message in nursery.report.messages if nursery.report else ():
-                log.warning("sandbox.limits", message=message)
-
     async def _shut_down(self) -> None:
         """Stop the parts: no new goals first, then the workers; clients are served until almost the end."""
         self._status.stopping()
@@ -222,13 +220,6 @@ class App:
         for part in (*own, daemon.publisher, self._control, daemon.nursery):
             await part.stop()
         self._daemon.children.sweep()
-
-    def _handle_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_log_unhandled)
-        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
-        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
 
     def _on_interrupt(self) -> None:
         self._interrupts += 1
@@ -241,3 +232,67 @@ class App:
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+# -- what a start does about the daemon before it: an incomplete record, a copied home, workers that still live
+
+
+def refuse_incomplete(ledger: Path, state: Path) -> None:
+    """Raise where a ledger was lost, or lacks events that were recorded; create no new one in its place."""
+    if gone := lost(ledger, state):
+        raise gone
+    missing = lacking(ledger, state)
+    if missing and not missing.is_copied:
+        raise missing.error(ledger)
+    if missing:  # the original has the rest, and no goal continues here before a person resumes it
+        aside = accept_lacking(ledger, state, missing)
+        log.warning(
+            "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
+        )
+
+
+async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
+    """Block every unfinished goal where the home was copied or moved: a person decides whether it continues."""
+    if before is None or not home.is_other(before, now):
+        return
+    log.warning("home.other", before=before.path, host=before.host, now=now.path)
+    for core in goals.cores.values():
+        if core.state.goal.status in home.UNFINISHED:
+            asked = home.copied(before, core.state)
+            blocked = ev.GoalBlocked(at=time.time(), reason=asked.reason, question=asked.text)
+            await goals.emit(core, blocked)
+
+
+async def complete_undos(
+    daemon: DaemonParts, undo: Undo, starting: Callable[[str, float], None]
+) -> None:
+    """Complete each undo that the last daemon did not, before its goal does anything else.
+
+    `starting` is told what the start waits for, and for how many seconds at most.
+    """
+    for goal, core in list(daemon.goals.cores.items()):
+        if not core.state.snapshots.undoing:
+            continue
+        starting(f"starting: completing the undo of {goal}", 2 * UNDO_S)
+        try:
+            async with asyncio.timeout(UNDO_S):
+                await undo.complete(await daemon.goals.whole(goal))
+        except (VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
+            log.error("undo.failed", goal=goal, reason=str(error) or "it took too long")  # noqa: TRY400 - a reason
+
+
+def end_leftovers(goals: GoalStore, *, ours: bool) -> None:
+    """Kill workers of this home's last daemon that still live, recognised by pid and creation time.
+
+    `ours`: pids still mean what they meant to that daemon; if not, nothing is killed.
+    """
+    for state in goals.states().values() if ours else ():
+        if not (state.working and state.pid):
+            continue
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(state.pid)
+            if abs(process.create_time() - state.pid_created) < 0.01:
+                log.warning("worker.leftover", goal=state.goal_id, pid=state.pid)
+                for one in [*process.children(recursive=True), process]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.kill()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from clew_daemon.app.status import Status
+from clew_daemon.app.housekeeping import Status
 from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError

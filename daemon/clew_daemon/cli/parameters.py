@@ -201,8 +201,7 @@ def position(instance: Instance, goal: str, number: str | None) -> Position | No
         return None
     found, tasks = _NUMBER.fullmatch(number), goal_state(instance, goal).goal.tasks
     if found and (found[1] or len(tasks) == 1):
-        task, subtask = int(found[1] or 1), int(found[2])
-        subtasks = [len(one.subtasks) for one in tasks[task - 1 : task]] if task else []
-        if subtasks and 1 <= subtask <= subtasks[0]:
-            return task - 1, subtask - 1
+        at = int(found[1] or 1) - 1, int(found[2]) - 1
+        if 0 <= at[0] < len(tasks) and 0 <= at[1] < len(tasks[at[0]].subtasks):
+            return at
     raise CliError(f"{goal} has no subtask {clean(number)!r}; `clew status {goal}` shows its tree")

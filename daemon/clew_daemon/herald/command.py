@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import click
 
+from clew_daemon.cli.parameters import command, flag
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_shared.exit_codes import ExitCode
 
 
-@click.command()
-@click.option(
-    "--test",
-    is_flag=True,
-    help="Send one message to each channel of [notify], say what came of it, and end.",
+@command(
+    flag("--test", "Send one message to each channel of [notify], say what came of it, and end.")
 )
-@click.pass_obj
 def herald(instance: Instance, test: bool) -> None:
     """Serve metrics, and send traces and messages, until it is stopped.
 
@@ -34,8 +31,7 @@ def herald(instance: Instance, test: bool) -> None:
     (try_channels if test else serve)(instance, settings)
 
 
-@click.command()
-@click.pass_obj
+@command()
 def metrics(instance: Instance) -> None:
     """Print the metrics once, as `clew herald` serves them."""
     from clew_daemon.herald.herald import metrics_now

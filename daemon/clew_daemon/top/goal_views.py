@@ -62,7 +62,16 @@ def timeline_lines(
     for lane in found.lanes:
         yield _lane_line(lane, columns)
     yield [("", "")]
-    yield from _legend_lines(found)
+    results = {mark.result for lane in found.lanes for mark in lane.marks}
+    known = {char: text for result, (char, text) in MARKS.items() if result in results}
+    known |= {DIED: "worker died"} if any(lane.crashed for lane in found.lanes) else {}
+    if known:
+        yield [("   ".join(f"{char} {text}" for char, text in known.items()), "dim")]
+    if found.earlier:
+        yield [(f"{counted(found.earlier, 'earlier worker')} left out", "dim")]
+    for turn in found.turns[-TURNS_SHOWN:]:
+        text = f" {turn.kind}{f': {clean(turn.text)}' if turn.text else ''}"
+        yield [(TURNS.get(turn.kind, "?"), "bold"), (text, "")]
     if refusals:
         yield from ([("", "")], [("last refused:", "bold")])
     for one in refusals[: -REFUSALS_SHOWN - 1 : -1]:
@@ -92,20 +101,6 @@ def _lane_line(lane: Lane, columns: int) -> Line:
     name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
     how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
     return [(name, ""), *cells, (f" {how}", "red" if lane.crashed else "dim")]
-
-
-def _legend_lines(found: Timeline) -> Iterator[Line]:
-    """Yield what the characters mean, as far as they occur, and the moments that concern the whole goal."""
-    results = {mark.result for lane in found.lanes for mark in lane.marks}
-    known = {char: text for result, (char, text) in MARKS.items() if result in results}
-    known |= {DIED: "worker died"} if any(lane.crashed for lane in found.lanes) else {}
-    if known:
-        yield [("   ".join(f"{char} {text}" for char, text in known.items()), "dim")]
-    if found.earlier:
-        yield [(f"{counted(found.earlier, 'earlier worker')} left out", "dim")]
-    for turn in found.turns[-TURNS_SHOWN:]:
-        text = f" {turn.kind}{f': {clean(turn.text)}' if turn.text else ''}"
-        yield [(TURNS.get(turn.kind, "?"), "bold"), (text, "")]
 
 
 class TimelineScreen(GoalViewScreen):

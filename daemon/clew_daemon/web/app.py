@@ -20,8 +20,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import last_seq
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.web.pages import Pages
-from clew_daemon.web.rendering import STATIC
+from clew_daemon.web.pages import STATIC, Pages
 
 READERS_MAX = 24
 BODY_S = 10.0

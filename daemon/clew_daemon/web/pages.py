@@ -1,32 +1,48 @@
 """The pages, one method for each: read, render. They run in threads, and change nothing.
 
-What they show is what the commands show: the same views, in the same words.
+What they show is what the commands show: the same views, in the same words. Every value that a template prints is
+cleaned and escaped here, so that no template can forget it: what an agent wrote is never markup, and neither terminal
+escapes nor right-to-left marks change how a line looks.
 """
 
+import json
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from functools import partial
+from datetime import datetime
+from functools import cache, partial
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
+from clew_daemon.publish.standing import standing
+from clew_daemon.reading import actions
 from clew_daemon.reading.actions import Action, last_actions, timeline_of, whole_action
+from clew_daemon.reading.client import changes_of, command_of
 from clew_daemon.reading.diff import shown_diff
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import GoalView, in_view
+from clew_daemon.reading.goal_list import GoalView, doing, in_view, now_text
+from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.log_tail import LogEntry, LogTail, entries_of
+from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledger
-from clew_daemon.reading.sanitize import clean
+from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_daemon.record import pages as record_pages
-from clew_daemon.web.rendering import environment
 from clew_shared.ledger.errors import SEQ_MAX
+from clew_shared.record.moment import iso, local, roughly
+from clew_shared.text import words
 
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
 ENDED_SHOWN = 50
 ACTIONS_SHOWN = 50
 LOOPS_SHOWN = 20
@@ -37,6 +53,53 @@ OUTPUT_SHOWN_CHARS = 100_000
 ACTION = "/goals/{goal}/actions/{seq:int}"
 Values = Mapping[str, object]
 """What a template shows, by its names."""
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
+    made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
+    made.filters |= {"standing": standing, "doing": doing, "now": now}
+    made.filters |= {"ending": words.ending, "loop": words.loop, "text": shown_action}
+    made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
+    made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
+    made.globals |= {"counted": counted}
+    return made
+
+
+def ago(at: float) -> str:
+    """Return how long ago a moment was, in its largest unit; "" for none."""
+    return roughly(max(0.0, time.time() - at)) if at else ""
+
+
+def clock(at: float | str) -> str:
+    """Return the local time of day of a moment."""
+    return local(at).rpartition(" ")[2]
+
+
+def seconds(at: str) -> float:
+    """Return a moment of a view in seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()
+
+
+def now(goal: Any) -> str:
+    """Return in a line what a goal does, what it waits for, or why it stopped."""
+    return now_text(goal, time.time())
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return clean(value.replace("\r\n", "\n").expandtabs(4), lines=True)
 
 
 class Pages:
@@ -121,7 +184,13 @@ class Pages:
         with closing(LogTail(self._instance.log_file)) as tail:
             entries = entries_of(reversed(tail.last()), goal or None)
             found = (one for one in entries if text.casefold() in plain(one).casefold())
-            lines = [_log_line(one) for one in islice(found, LINES_SHOWN)]
+            shown = list(islice(found, LINES_SHOWN))
+        lines = []
+        for entry in shown:
+            at, level, event, _, rest = (text.strip() for text, _ in pieces(entry))
+            rest = rest if len(rest) <= LINE_CHARS else f"{rest[:LINE_CHARS]}…"
+            of = str(entry.get("goal") or "")
+            lines.append({"at": at, "level": level, "event": event, "goal": of, "rest": rest})
         return {"lines": lines, "goal": goal, "text": text}
 
     def new(self, _: Request) -> Values:
@@ -161,13 +230,6 @@ class Pages:
         }
         text = environment().get_template(f"{template}.html").render(**base, **values)
         return HTMLResponse(text.encode("utf-8", "replace"), status)
-
-
-def _log_line(entry: LogEntry) -> dict[str, str]:
-    at, level, event, _, rest = (text.strip() for text, _ in pieces(entry))
-    goal = str(entry.get("goal") or "")
-    rest = rest if len(rest) <= LINE_CHARS else f"{rest[:LINE_CHARS]}…"
-    return {"at": at, "level": level, "event": event, "goal": goal, "rest": rest}
 
 
 def number(text: str | None) -> int | None:

@@ -116,18 +116,6 @@ def asked_link(instance: Instance) -> str:
         raise CliError(NOT_RUNNING, ExitCode.NO_DAEMON) from None
 
 
-def refuse_second(instance: Instance) -> None:
-    """Raise CliError where a `clew web` runs for this home already."""
-    try:
-        found = call(link_socket(instance), "where", within_s=LOOK_S)
-    except NoDaemon:
-        return
-    except RequestRefused as error:
-        raise CliError(f"a `clew web` runs already: {error.message}") from None
-    where = f"as process {found['pid']} at {found['base']}"
-    raise CliError(f"`clew web` runs already, {where}; for a link to it: clew web --link")
-
-
 def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
     """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
 
@@ -199,7 +187,15 @@ class BoundedConnection(H11Protocol):
 
 def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
-    refuse_second(instance)
+    try:
+        found = call(link_socket(instance), "where", within_s=LOOK_S)
+    except NoDaemon:
+        found = None
+    except RequestRefused as error:
+        raise CliError(f"a `clew web` runs already: {error.message}") from None
+    if found:
+        where = f"as process {found['pid']} at {found['base']}"
+        raise CliError(f"`clew web` runs already, {where}; for a link to it: clew web --link")
     let_others_first()
     collect_as_usual()
     with closing(listening(settings.listen)) as place:
@@ -217,7 +213,22 @@ async def _serve(
     hosts = served_hosts(place.address, place.port or 80, settings.hosts)
     app = web_app(instance, live, read_only=settings.read_only)
     guard = Guard(app, Policy(hosts, settings.read_only), sessions, place.port)
-    server = uvicorn.Server(_config(guard))
+    config = uvicorn.Config(
+        guard,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOP_S,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        backlog=BACKLOG,  # so many come at once, fewer than there are places: each is heard before it can lose its own
+    )
+    server = uvicorn.Server(config)
 
     def new_link() -> str:
         return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
@@ -251,21 +262,3 @@ async def _serve(
         ended.set()
         await links.stop()
     return 0
-
-
-def _config(guard: Guard) -> uvicorn.Config:
-    return uvicorn.Config(
-        guard,
-        http=BoundedConnection,
-        ws="none",
-        lifespan="off",
-        loop="asyncio",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=IDLE_S,
-        timeout_graceful_shutdown=STOP_S,
-        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-        backlog=BACKLOG,  # so many come at once, fewer than there are places: each is heard before it can lose its own
-    )

@@ -137,22 +137,25 @@ def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
         return
     if not force:
         raise CliError(f"{file} exists; name another file, or replace it with --force")
-    if file.is_symlink() or not file.is_file() or not _is_backup(file):
+    is_backup = file.is_file() and not file.is_symlink()
+    if is_backup:
+        with file.open("rb") as found:
+            head, own = found.read(100), APPLICATION_ID.to_bytes(4, "big")
+        is_backup = not head or (head.startswith(b"SQLite format 3\0") and head[68:72] == own)
+    if not is_backup:
         what = "is neither an earlier backup nor empty, so --force does not replace it"
         raise CliError(f"{file} {what}; remove it first, or name another file")
-
-
-def _is_backup(file: Path) -> bool:
-    with file.open("rb") as found:
-        head = found.read(100)
-    own = APPLICATION_ID.to_bytes(4, "big")
-    return not head or (head.startswith(b"SQLite format 3\0") and head[68:72] == own)
 
 
 # -- restore
 
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
+OTHER_HOME = (
+    "it comes from {}, whose daemon may still be working on it: the next start blocks its unfinished goals until you "
+    "resume or cancel them"
+)
+QUESTION = "Restore the backup? The present ledger is kept beside it."
 UNFINISHED = ("in_progress", "queued", "waiting", "blocked")
 
 
@@ -170,7 +173,14 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
     """
     if (file is None) != keep:
         raise click.UsageError("name a FILE to restore, or use --keep for the ledger as it is")
-    with _daemon_locks(instance):
+    instance.refuse_broken()
+    with ExitStack() as locks:  # those of a daemon: none is running, and none starts
+        try:
+            make_private(instance.places.state)
+            instance.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            locks.enter_context(acquire(beside(instance.ledger), role=RESTORE))
+        except (LockError, FolderError) as error:
+            raise CliError(str(error)) from None
         if file is not None:
             done = _replaced(instance, file, yes or as_json)
         elif not instance.ledger.exists():
@@ -181,21 +191,12 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
             advice = "restore a backup (`clew restore FILE`)"
             done = _verified(instance.ledger, instance.ledger, advice)
         _accept(instance, done)
-    show(asdict(done), _done_lines(done), as_json=as_json)
-
-
-@contextmanager
-def _daemon_locks(instance: Instance) -> Iterator[None]:
-    """Hold the locks of a daemon, so that none is running and none starts."""
-    instance.refuse_broken()
-    with ExitStack() as locks:
-        try:
-            make_private(instance.places.state)
-            instance.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            locks.enter_context(acquire(beside(instance.ledger), role=RESTORE))
-        except (LockError, FolderError) as error:
-            raise CliError(str(error)) from None
-        yield
+    what = f"restored {done.file}" if done.file else "kept the ledger as it is"
+    lines = [f"{what}: {done}; verified"]
+    lines += [f"the ledger that was there is kept as {done.aside}"] if done.aside else []
+    lines += map(clean, _lost_lines(done))
+    lines += [OTHER_HOME.format(clean(done.home))] if done.home else []
+    show(asdict(done), lines, as_json=as_json)
 
 
 def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
@@ -208,19 +209,16 @@ def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
         done.file = str(file.absolute())
         _compare(instance, part, done)
         if not unasked and (done.goals_lost or done.goals_set_back):
-            _ask(done)
+            print(clean("\n".join(_lost_lines(done)), lines=True))
+            if not parameters.can_ask():
+                why = "there is no terminal to ask on; --yes restores it"
+                raise CliError(f"nothing was changed: {why}")
+            if not parameters.confirmed(QUESTION):
+                raise CliError("nothing was changed")
         aside = _put_in_place(part, ledger)
         # killed after this, the next start asks what is missing
     done.aside = str(aside) if aside else None
     return done
-
-
-def _ask(lost: Verified) -> None:
-    print(clean("\n".join(_lost_lines(lost)), lines=True))
-    if not parameters.can_ask():
-        raise CliError("nothing was changed: there is no terminal to ask on; --yes restores it")
-    if not parameters.confirmed("Restore the backup? The present ledger is kept beside it."):
-        raise CliError("nothing was changed")
 
 
 def _compare(instance: Instance, backup: Path, done: Verified) -> None:
@@ -307,20 +305,6 @@ def _accept(instance: Instance, done: Verified) -> None:
     done.goals_lost = [gone[goal] for goal in sorted(gone)]
     if before and home.is_other(before, home.here(state)):  # its unfinished goals will be blocked
         done.home = f"{before.path} (on {before.host})"
-
-
-def _done_lines(done: Verified) -> list[str]:
-    what = f"restored {done.file}" if done.file else "kept the ledger as it is"
-    lines = [f"{what}: {done}; verified"]
-    if done.aside:
-        lines.append(f"the ledger that was there is kept as {done.aside}")
-    lines += map(clean, _lost_lines(done))
-    if done.home:
-        lines.append(
-            f"it comes from {clean(done.home)}, whose daemon may still be working on it: the next start blocks its "
-            "unfinished goals until you resume or cancel them"
-        )
-    return lines
 
 
 def _lost_lines(lost: Verified) -> list[str]:

@@ -41,6 +41,7 @@ from clew_shared.wire.nursery import SandboxReport
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 LLM_S, VERSION_S = 3.0, 30.0
 LINE_CHARS = 300
+NOT_FOUND = "is not found on the PATH of the daemon"
 PORTS_ABI = 4
 """The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
 
@@ -97,33 +98,26 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
     settings = settings_of(instance)
-    env = ask(instance.socket, DaemonRequest("executor_env")) or dict(
-        instance.env
-    )  # that of executors
-    env |= {"HOME": instance.env.get("HOME", "/")}
+    executors = ask(instance.socket, DaemonRequest("executor_env"))
+    env = {**(executors or instance.env), "HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
         title, found = f"agent {name}", list[Finding]()
         if isinstance(agent, LlmAgentSettings):
             found = [_endpoint(title, agent, instance)]
         elif isinstance(agent, CommandAgentSettings):
-            found = [checked_command(title, agent, env)]
+            program = resolved(agent.command, env)[0]
+            wrong = unusable(Path(program)) if program.startswith("/") else NOT_FOUND
+            if "/" in program and not program.startswith("/"):
+                wrong = "is a relative path"
+            found = [Finding(title, "ok", _line(" ".join(agent.command)))]
+            if wrong:
+                fix = f"correct [agents.{name}] command: an absolute path of a program"
+                found = [Finding(title, "fail", f"{program} {wrong}", fix)]
         elif isinstance(agent, CliAgentSettings):
             found = list(_coder(title, agent, instance, settings, env))
         for one in found:
             is_spared = one.level == "fail" and name != settings.agents.default_name
             yield replace(one, level="warn" if is_spared else one.level, agent=name)
-
-
-def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
-    """Check whether the program of a command can be started."""
-    program = resolved(agent.command, env)[0]
-    fix = f"correct [{name.replace(' ', 's.', 1)}] command: an absolute path of a program"
-    if not program.startswith("/"):
-        why = "is a relative path" if "/" in program else "is not found on the PATH of the daemon"
-        return Finding(name, "fail", f"{program} {why}", fix)
-    if wrong := unusable(Path(program)):
-        return Finding(name, "fail", f"{program} {wrong}", fix)
-    return Finding(name, "ok", _line(" ".join(agent.command)))
 
 
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
@@ -167,7 +161,17 @@ def _coder(
         found, _, fix = str(error).partition("; ")
         yield Finding(title, "fail", found, fix)
         return
-    yield _version(title, program, env)
+    with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
+        surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
+        done = run_program([str(program), "--version"], VERSION_S, surroundings)
+    fix = f"start {program} in a shell to see what is wrong with it"
+    if isinstance(done, str):
+        yield Finding(title, "fail", _line(done), fix)
+    elif done.returncode:
+        why = _line(done.stderr or done.stdout) or f"exit code {done.returncode}"
+        yield Finding(title, "fail", f"{program} --version: {why}", fix)
+    else:
+        yield Finding(title, "ok", f"{_line(done.stdout) or 'no version'} ({program})")
     yield _login(f"{title}: login", agent, instance)
     report = probe_sandbox()
     probed = None if isinstance(report, str) else report
@@ -190,19 +194,6 @@ def confined(name: str, table: SandboxSettings, report: SandboxReport | None) ->
         found = "it writes and starts nothing of its own, but reaches any port"
         return Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
     return Finding(name, "ok", "it writes and starts nothing of its own")
-
-
-def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
-    with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
-        surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
-        done = run_program([str(program), "--version"], VERSION_S, surroundings)
-    fix = f"start {program} in a shell to see what is wrong with it"
-    if isinstance(done, str):
-        return Finding(title, "fail", _line(done), fix)
-    if done.returncode:
-        why = _line(done.stderr or done.stdout) or f"exit code {done.returncode}"
-        return Finding(title, "fail", f"{program} --version: {why}", fix)
-    return Finding(title, "ok", f"{_line(done.stdout) or 'no version'} ({program})")
 
 
 def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:

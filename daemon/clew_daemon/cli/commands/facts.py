@@ -96,11 +96,8 @@ def settings_of(instance: Instance) -> Settings:
         return instance.settings_in_force
 
 
-def python(_: Instance) -> Iterator[Finding]:
-    yield Finding("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
-
-
 def config(instance: Instance) -> Iterator[Finding]:
+    yield Finding("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
     try:
         settings = instance.loaded.settings
     except SettingsError as error:
@@ -281,4 +278,4 @@ def systemd(instance: Instance) -> Iterator[Finding]:
     yield Finding("unit", "ok", f"{unit}; `clew service status` says more")
 
 
-CHECKS = (python, config, folders, ledger, daemon, inbox, herald, sandbox, cgroup, git, systemd)
+CHECKS = (config, folders, ledger, daemon, inbox, herald, sandbox, cgroup, git, systemd)

@@ -27,7 +27,7 @@ from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.config.faults import SettingsError, dotted
 from clew_shared.config.places import places
-from clew_shared.config.settings import Loaded, flatten, load
+from clew_shared.config.settings import flatten, load
 from clew_shared.exit_codes import ExitCode
 
 
@@ -250,7 +250,13 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
         faults = [{"place": f.place, "message": f.message} for f in error.faults]
         output.show({"faults": faults}, (), as_json=True, failed=True)
         return
-    values = _effective(instance, loaded)
+    found, used = flatten(loaded.settings), places(instance.env, instance.home, loaded.settings)
+    in_use = {f"paths.{name}": str(path) for name, path in used.folders.items()}
+    in_use["log.file"] = str(used.log_file)
+    found |= {key: path for key, path in in_use.items() if found.get(key, path) is None}
+    values = {key: (value, loaded.sources.get(key)) for key, value in found.items()}
+    for at, (value, name) in in_effect(loaded.settings).items():  # of the agents' models
+        values[dotted(at)] = value, f"profile {name}"
     comment = "# " if check is None else ""
     lines: list[Line] = [[(f"{check}: no errors", "")]]
     if check is None:
@@ -291,18 +297,6 @@ def reload(instance: Instance) -> None:
 def _file(instance: Instance) -> str:
     there = "" if instance.config_text is not None else ", which does not exist"
     return f"{clean(str(instance.config))}{there}"
-
-
-def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[object, str | None]]:
-    """Return values and sources by key, with the paths in use and what profiles set for the agents' models."""
-    values = flatten(loaded.settings)
-    used = places(instance.env, instance.home, loaded.settings)
-    in_use = {f"paths.{name}": str(path) for name, path in used.folders.items()}
-    in_use["log.file"] = str(used.log_file)
-    values |= {key: path for key, path in in_use.items() if values.get(key, path) is None}
-    found = {key: (value, loaded.sources.get(key)) for key, value in values.items()}
-    profiles = {dotted(at): it for at, it in in_effect(loaded.settings).items()}
-    return found | {key: (value, f"profile {name}") for key, (value, name) in profiles.items()}
 
 
 def _short_value(value: object) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Submitted = Sequence[tuple[Submission, CheckedGoal]]
 
+HERE = "the git repository here; --new makes a fresh folder"
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
 """How long `--wait` waits until a goal is accepted."""
@@ -117,11 +118,7 @@ def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: 
         if not (as_json or one.error):
             print(one.goal or f"added to the inbox as {clean(str(one.path))}", flush=True)
             where = clean(str(place or "a folder of its own"))
-            how = (
-                "it exists"
-                if not each.is_here
-                else "the git repository here; --new makes a fresh folder"
-            )
+            how = HERE if each.is_here else "it exists"
             if each.is_new:
                 how = "new: it does not exist; it will be created" if each.goal.folder else "new"
             print_note(f"  workspace: {where} ({how})")

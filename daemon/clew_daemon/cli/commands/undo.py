@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -91,7 +91,9 @@ def undo(
         if not parameters.can_ask():
             raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
         answer, text = _converse(instance, request, again)
-    failed = not _is_done(answer, performed=yes or not as_json)
+    failed = bool(answer["moved"] or _has_failed(answer) or answer["changed"])
+    if (yes or not as_json) and not (answer["restored"] or answer["folders"]):  # and should have
+        failed = failed or bool(answer["left_total"] or answer["entries_total"])
     show(answer, text, as_json=as_json, failed=failed)
 
 
@@ -108,7 +110,10 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[Und
     theirs = request.theirs
     answer = _ask(instance, request)
     while not answer["resumed"]:
-        print_lines(plan_lines(answer, again, theirs=theirs))
+        would = _counted(answer["entries_files"], answer["entries_total"] - answer["entries_files"])
+        where = clean(answer["workspace"])
+        head = f"{would} would be restored in {where} (undo of {_what(answer)}):"
+        print_lines(_nothing_lines(answer) or _plan(answer, head, again, overwritten=theirs))
         count = answer["theirs_total"] if theirs else 0
         if answer["moved"] or not (answer["entries_total"] or count):
             return answer, []
@@ -122,15 +127,6 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[Und
             return answer, done_lines(answer, again, shown=True)
         print("\nMeanwhile something has changed, and nothing was restored. Now it would be:\n")
     return answer, done_lines(answer, again, shown=False)
-
-
-def _is_done(answer: UndoView, *, performed: bool) -> bool:
-    """Return whether what was asked for holds: all that may be restored is restored, or there is nothing to undo."""
-    if answer["moved"] or _has_failed(answer) or answer["changed"]:
-        return False
-    if not performed or answer["restored"] or answer["folders"]:
-        return True
-    return not (answer["left_total"] or answer["entries_total"])
 
 
 SHOWN_MAX = 200
@@ -161,19 +157,16 @@ STAGED = "What is staged in git has changed. An undo leaves that to you."
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
-def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
-    """Return what an undo would do; `again` is the command without options."""
-    would = _counted(answer["entries_files"], answer["entries_total"] - answer["entries_files"])
-    where = clean(answer["workspace"])
-    head = f"{would} would be restored in {where} (undo of {_what(answer)}):"
-    return _nothing_lines(answer) or _plan(answer, head, again, overwritten=theirs)
-
-
 def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     """Return what an undo has done, or why it has not; `shown`: the plan was shown before, and is not listed again."""
     restored = _counted(answer["restored"], answer["folders"])
+    faults = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
+    faults += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
+    rows = [[(f"  {path}", ""), (clean(why), "red")] for path, why in faults[:SHOWN_MAX]]
     ended: list[Line] = [
-        *_trouble_lines(answer),
+        *([[("Not restored:", "bold red")]] if rows else []),
+        *columns(rows),
+        *_more_lines(len(faults), rows),
         [(f"{restored} restored", "bold green"), (f" in {clean(answer['workspace'])}.", "")],
     ]
     if answer["resumed"]:
@@ -196,34 +189,37 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
 
 def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
     """Return how the user's repository has moved, and the git commands that would go back."""
+    before, now = moved["before"], moved["now"]
+    old, new, branch = (
+        clean(before["commit"])[:12],
+        clean(now["commit"])[:12],
+        clean(before["branch"]),
+    )
+    if before["branch"] != now["branch"]:
+        back = shlex.quote(branch) if branch else f"--detach {old}"
+        ways = [(f"git switch {back}", "back to where it was; the branch keeps its commits")]
+    elif not old:
+        ways = [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
+    else:
+        ways = [(f"git log {old}..{new}", "the commits")] if new else []
+        soft = f"git reset --soft {old}"
+        ways.append((soft, "takes back the commits; files stay as they are"))
+    places = [
+        (f"branch {clean(one['branch'])}, " if one["branch"] else "")
+        + (f"commit {commit}" if commit else "no commit")
+        for one, commit in ((before, old), (now, new))
+    ]
     commits: list[Line] = [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
     return [
         [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
         [("Files alone would not bring it back, but these git commands can:", "")],
-        [("  before: ", "bold"), (_place(moved["before"]), "")],
-        [("  now:    ", "bold"), (_place(moved["now"]), "")],
+        [("  before: ", "bold"), (places[0], "")],
+        [("  now:    ", "bold"), (places[1], "")],
         *([_bold("  commits since:"), *commits] if commits else []),
         _bold(f"In {clean(workspace)}:"),
-        *columns([[(f"  {command}", ""), (what, "dim")] for command, what in _ways(moved)]),
+        *columns([[(f"  {command}", ""), (what, "dim")] for command, what in ways]),
         [("Once HEAD is where it was, the same undo restores the files.", "")],
     ]
-
-
-def _ways(moved: MovedView) -> list[tuple[str, str]]:
-    old, new = (clean(place["commit"])[:12] for place in (moved["before"], moved["now"]))
-    branch = clean(moved["before"]["branch"])
-    if moved["before"]["branch"] != moved["now"]["branch"]:
-        back = shlex.quote(branch) if branch else f"--detach {old}"
-        return [(f"git switch {back}", "back to where it was; the branch keeps its commits")]
-    if not old:
-        return [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
-    soft = (f"git reset --soft {old}", "takes back the commits; files stay as they are")
-    return [(f"git log {old}..{new}", "the commits"), soft] if new else [soft]
-
-
-def _place(place: Mapping[str, str]) -> str:
-    commit = f"commit {clean(place['commit'])[:12]}" if place["commit"] else "no commit"
-    return f"branch {clean(place['branch'])}, {commit}" if place["branch"] else commit
 
 
 def _nothing_lines(answer: UndoView) -> list[Line]:
@@ -264,14 +260,6 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> Iterator[
 
 def _has_failed(answer: UndoView) -> bool:
     return any("stays" not in one for one in answer["failed"])
-
-
-def _trouble_lines(answer: UndoView) -> list[Line]:
-    rows = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
-    rows += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
-    shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
-    head: list[Line] = [[("Not restored:", "bold red")]] if rows else []
-    return [*head, *columns(shown), *_more_lines(len(rows), shown)]
 
 
 def _git_lines(answer: UndoView) -> Iterator[Line]:

@@ -58,7 +58,9 @@ def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
         return VerifyReport(False, 0, 0, LedgerFault(None, None, f"the ledger {gone.what}"))
     if not path.exists():
         return VerifyReport(True, 0, 0, None)
-    behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
+    missing = None
+    with suppress(LedgerError, OSError):  # the check of the record reports it
+        missing = lacking(path, state) if state else None  # first: a daemon may write meanwhile
     found = verify_record(path)
     fault = found.fault
     try:
@@ -67,18 +69,10 @@ def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
             fault = fault or next(chain(goals, _playbook_faults(reader)), None)
     except LedgerError as error:
         fault = fault or LedgerFault(None, None, error.what)
-    fault = fault or behind
+    if fault is None and missing and not missing.is_copied:  # a copy of another home may lack some
+        incomplete = f"the ledger is incomplete: {'; '.join(missing.faults)}"
+        fault = LedgerFault(None, None, incomplete)
     return VerifyReport(fault is None, found.events, found.goals, fault)
-
-
-def _behind(path: Path, state: Path) -> LedgerFault | None:
-    """Return the fault that recorded events are missing; a copy of another home may lack some."""
-    missing = None
-    with suppress(LedgerError, OSError):  # the check of the record reports it
-        missing = lacking(path, state)
-    if missing is None or missing.is_copied:
-        return None
-    return LedgerFault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
 
 
 def _goal_faults(reader: Reader, goal: str) -> Iterator[LedgerFault]:
@@ -93,8 +87,18 @@ def _goal_faults(reader: Reader, goal: str) -> Iterator[LedgerFault]:
         except Exception as error:  # noqa: BLE001 - any error is the fault of the event
             yield _unfolded(row, goal, error)
         for snapshot, view in kept:
-            if snapshot and snapshot[0] == row.seq and (why := _differs(view(), snapshot[1])):
-                yield LedgerFault(row.seq, goal, why)
+            if not snapshot or snapshot[0] != row.seq:
+                continue
+            folded, stored = as_dict(view()), dict[str, object]()
+            with suppress(ValueError):  # it cannot be read
+                stored = as_dict(decompress(snapshot[1]))
+            if keys := sorted(key for key in folded if folded[key] != stored.get(key)):
+                why = (
+                    f"is not what its events give: {', '.join(keys)}"
+                    if stored
+                    else "cannot be read"
+                )
+                yield LedgerFault(row.seq, goal, f"the snapshot {why}")
 
 
 def _playbook_faults(reader: Reader) -> Iterator[LedgerFault]:
@@ -114,13 +118,3 @@ def _playbook_faults(reader: Reader) -> Iterator[LedgerFault]:
 def _unfolded(row: EventRow, goal: str, error: Exception) -> LedgerFault:
     why = f"the event does not fold: {type(error).__name__}: {error}"
     return LedgerFault(row.seq, goal, why)
-
-
-def _differs(state: State, snapshot: bytes) -> str:
-    try:
-        stored = as_dict(decompress(snapshot))
-    except ValueError:
-        return "the snapshot cannot be read"
-    folded = as_dict(state)
-    keys = sorted(key for key in folded if folded[key] != stored.get(key))
-    return f"the snapshot is not what its events give: {', '.join(keys)}" if keys else ""
