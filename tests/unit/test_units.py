@@ -32,6 +32,10 @@ def env(tmp_path: Path, monkeypatch) -> dict[str, str]:
     }
 
 
+def own(home, env):
+    return units.OwnUnit(home=home, env=env)
+
+
 def calls(env: dict[str, str]) -> list[str]:
     return Path(env["CALLS"]).read_text().splitlines()
 
@@ -102,26 +106,24 @@ def test_a_reload_is_a_command_that_fails_where_the_config_is_rejected():
 )
 def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs, ours, told):
     env["CLEW_HOME"] = "/data"
-    units.install("/usr/bin/clew", home=theirs, env=env)
+    own(theirs, env).install("/usr/bin/clew")
     text, asked = unit_path(env).read_text(), len(calls(env))
     for act in (
-        lambda: units.install("/usr/bin/clew", home=ours, env=env),
-        lambda: units.uninstall(ours, env=env),
+        lambda: own(ours, env).install("/usr/bin/clew"),
+        lambda: own(ours, env).uninstall(),
     ):
         with pytest.raises(ServiceError, match="for another home") as refused:
             act()
         assert told in str(refused.value)
     assert unit_path(env).read_text() == text
     assert len(calls(env)) == asked
-    assert units.look(text, home=ours, env=env).other_home == (
-        str(theirs) if theirs else "the default one"
-    )
-    assert units.look(text, home=theirs, env=env).other_home is None
-    assert units.uninstall(theirs, env=env).faults == ()
+    assert own(ours, env).look(text).other_home == (str(theirs) if theirs else "the default one")
+    assert own(theirs, env).look(text).other_home is None
+    assert own(theirs, env).uninstall().faults == ()
 
 
 @pytest.mark.parametrize("verb", ["start", "stop", "restart"])
 def test_the_service_of_this_home_is_started_stopped_and_restarted_by_systemd(env, verb):
-    units.install("/usr/bin/clew", home=Path("/data/mine"), env=env)
-    units.control(verb, Path("/data/mine"), env=env)
+    own(Path("/data/mine"), env).install("/usr/bin/clew")
+    own(Path("/data/mine"), env).control(verb)
     assert calls(env)[-1] == f"--user --no-pager {verb} clew.service"

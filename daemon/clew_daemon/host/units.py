@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clew_shared.files import write_whole
@@ -146,124 +146,138 @@ class ServiceError(Exception):
     """The service cannot be started, stopped or asked; the message says why, and what to do."""
 
 
-def install(
-    exec_path: str,
-    *,
-    home: Path | None = None,
-    env: Mapping[str, str] = os.environ,
-    stop_grace_s: float = STOP_GRACE_S,
-    now: bool = False,
-    unit: ServiceUnit = DAEMON_UNIT,
-) -> Installed:
-    """Write a unit, enable it where a manager can be reached, start it if `now`; raises ServiceError, OSError."""
-    path = unit_path(env, unit)
-    before = _own(unit, home, env)
-    text = unit_text(unit, exec_path, home, stop_grace_s)
-    active = look(text, env=env, unit=unit).active == "active"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
-    messages, faults = [f"wrote {path}"], list[str]()
-    if fault := _systemctl(env, "daemon-reload") or _systemctl(env, "enable", unit.name):
-        faults.append(f"not enabled: {fault}")
-        faults.append(f"from a login session, run: systemctl --user enable --now {unit.name}")
-    elif active and (before == text or not now):
-        applies = "" if before == text else f"; the new unit applies after `{unit.to_restart}`"
-        messages.append(f"enabled; it is running{applies}")
-    elif not now:
-        messages.append(f"enabled; start it with: {unit.to_start}")
-    else:
-        verb = "restart" if active else "start"
-        if fault := _systemctl(env, verb, unit.name, within_s=JOB_S):
-            faults.append(f"enabled, but not {verb}ed: {fault}; {_why(unit)}")
+@dataclass(frozen=True, slots=True)
+class OwnUnit:
+    """One of clew's units as the user of `env` has it, for a home (None: the default one)."""
+
+    unit: ServiceUnit = DAEMON_UNIT
+    home: Path | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @property
+    def path(self) -> Path:
+        return unit_path(self.env, self.unit)
+
+    def install(
+        self, exec_path: str, stop_grace_s: float = STOP_GRACE_S, *, now: bool = False
+    ) -> Installed:
+        """Write the unit, enable it where a manager can be reached, start it if `now`; ServiceError, OSError."""
+        unit, before = self.unit, self._text()
+        text = unit_text(unit, exec_path, self.home, stop_grace_s)
+        active = self.look(text).active == "active"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path, text)
+        messages, faults = [f"wrote {self.path}"], list[str]()
+        if fault := self._systemctl("daemon-reload") or self._systemctl("enable", unit.name):
+            faults.append(f"not enabled: {fault}")
+            faults.append(f"from a login session, run: systemctl --user enable --now {unit.name}")
+        elif active and (before == text or not now):
+            applies = "" if before == text else f"; the new unit applies after `{unit.to_restart}`"
+            messages.append(f"enabled; it is running{applies}")
+        elif not now:
+            messages.append(f"enabled; start it with: {unit.to_start}")
         else:
-            messages.append(f"enabled and {verb}ed")
-    if not _is_lingering(env):
-        messages.append("to keep it running after logout: loginctl enable-linger")
-    return Installed(tuple(messages), tuple(faults))
+            verb = "restart" if active else "start"
+            if fault := self._systemctl(verb, unit.name, within_s=JOB_S):
+                faults.append(f"enabled, but not {verb}ed: {fault}; {self._why}")
+            else:
+                messages.append(f"enabled and {verb}ed")
+        if not _is_lingering(self.env):
+            messages.append("to keep it running after logout: loginctl enable-linger")
+        return Installed(tuple(messages), tuple(faults))
 
+    def uninstall(self) -> Installed:
+        """Stop and disable the unit where a manager can be reached, and remove it; raises ServiceError."""
+        if self._text() is None:
+            return Installed((f"{self.path} does not exist: nothing to uninstall",))
+        fault = self._systemctl("disable", "--now", self.unit.name, within_s=JOB_S)
+        self.path.unlink()
+        wanted = self.path.parent / "default.target.wants" / self.unit.name
+        wanted.unlink(missing_ok=True)  # where there was no manager to disable it
+        if not fault:
+            self._systemctl("daemon-reload")
+        return Installed((f"removed {self.path}",), (f"not stopped: {fault}",) if fault else ())
 
-def uninstall(
-    home: Path | None = None,
-    *,
-    env: Mapping[str, str] = os.environ,
-    unit: ServiceUnit = DAEMON_UNIT,
-) -> Installed:
-    """Stop and disable a unit of this home where a manager can be reached, and remove it; raises ServiceError."""
-    path = unit_path(env, unit)
-    if _own(unit, home, env) is None:
-        return Installed((f"{path} does not exist: nothing to uninstall",))
-    fault = _systemctl(env, "disable", "--now", unit.name, within_s=JOB_S)
-    path.unlink()
-    wanted = path.parent / "default.target.wants" / unit.name
-    wanted.unlink(missing_ok=True)  # where there was no manager to disable it
-    if not fault:
-        _systemctl(env, "daemon-reload")
-    return Installed((f"removed {path}",), (f"not stopped: {fault}",) if fault else ())
+    def control(self, verb: str) -> None:
+        """Start, stop or restart it, and wait until that is done; raises ServiceError."""
+        if self._text() is None:
+            how = (
+                f"clew --home {self.home} service install" if self.home else "clew service install"
+            )
+            what = f"the service is not installed ({self.path} does not exist)"
+            raise ServiceError(f"{what}; to install it: {how}")
+        if fault := self._systemctl(verb, self.unit.name, within_s=JOB_S):
+            if error := self.look().error:
+                hint = "run this in a login session of this user; without systemd, use `clew run`"
+                raise ServiceError(f"systemd cannot be asked ({error}): {hint}")
+            raise ServiceError(f"{fault}; {self._why}")
+
+    def look(self, expected: str = "") -> Service:
+        """Look at the service; `expected` is the unit that `install` would write."""
+        text = _read(self.path)
+        found, error = _properties(self.env, self.unit.name, *_SHOWN)
+        pid = found.get("MainPID", "0")
+        return Service(
+            unit=str(self.path),
+            installed=text is not None,
+            other_home=None if text is None or is_of(text, self.home) else home_of(text),
+            up_to_date=None if text is None else text == expected,
+            enabled=found.get("UnitFileState") == "enabled" if found else None,
+            active=found.get("ActiveState"),
+            pid=int(pid) if pid.isdigit() and pid != "0" else None,
+            since=found.get("ActiveEnterTimestamp") or None,
+            status=found.get("StatusText") or None,
+            linger=_is_lingering(self.env),
+            error=error,
+        )
+
+    def removal(self, other_home: str) -> str:
+        """Return the command that uninstalls the service of another home."""
+        uninstalls = self.unit.service("uninstall")
+        if other_home != DEFAULT_HOME:
+            return f"clew --home {shlex.quote(other_home)} {uninstalls}"
+        unset = "env -u CLEW_HOME " if self.env.get("CLEW_HOME") else ""
+        return f"{unset}clew {uninstalls}"
+
+    @property
+    def _why(self) -> str:
+        name = self.unit.name.removesuffix(".service")
+        return f"`systemctl --user status {name}`, `clew logs` and `clew doctor` say more"
+
+    def _text(self) -> str | None:
+        """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
+        text = _read(self.path)
+        if text is None or is_of(text, self.home):
+            return text
+        other = home_of(text)
+        if self.home is None and other == DEFAULT_HOME:
+            raise ServiceError(
+                f"{self.path} is not one that `clew {self.unit.service('install')}` wrote "
+                "(see its ExecStart=): remove it first"
+            )
+        raise ServiceError(
+            f"the installed service is for another home: {other} (see ExecStart= in {self.path}); "
+            f"to remove it: {self.removal(other)}"
+        )
+
+    def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:
+        """Run a `systemctl --user` command; return what failed, "" if it did not."""
+        _, fault = _run(self.env, "--user", "--no-pager", *command, within_s=within_s)
+        return f"systemctl --user {command[0]}: {fault}" if fault else ""
 
 
 def uninstall_all(home: Path | None, env: Mapping[str, str]) -> Installed:
     """Stop, disable and remove every unit of this home, the daemon's last."""
     messages, faults = list[str](), list[str]()
-    for unit in reversed(UNITS.values()):
-        if not unit_path(env, unit).exists():
-            continue
+    for own in [OwnUnit(one, home, env) for one in reversed(UNITS.values())]:
         try:
-            done = uninstall(home, env=env, unit=unit)
+            done = own.uninstall() if own.path.exists() else Installed(())
         except ServiceError as error:
             faults.append(str(error))
         else:
             messages += done.messages
             faults += done.faults
     return Installed(tuple(messages or ["no unit of this home is installed"]), tuple(faults))
-
-
-def control(verb: str, home: Path | None, *, env: Mapping[str, str] = os.environ) -> None:
-    """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
-    if _own(DAEMON_UNIT, home, env) is None:
-        how = f"clew --home {home} service install" if home else "clew service install"
-        what = f"the service is not installed ({unit_path(env)} does not exist)"
-        raise ServiceError(f"{what}; to install it: {how}")
-    if fault := _systemctl(env, verb, DAEMON_UNIT.name, within_s=JOB_S):
-        if error := look("", home=home, env=env).error:
-            hint = "run this in a login session of this user; without systemd, use `clew run`"
-            raise ServiceError(f"systemd cannot be asked ({error}): {hint}")
-        raise ServiceError(f"{fault}; {_why(DAEMON_UNIT)}")
-
-
-def look(
-    expected: str,
-    *,
-    home: Path | None = None,
-    env: Mapping[str, str] = os.environ,
-    unit: ServiceUnit = DAEMON_UNIT,
-) -> Service:
-    """Look at the service; `expected` is the unit that `install` would write for `home`."""
-    path = unit_path(env, unit)
-    text = _read(path)
-    found, error = _properties(env, unit.name, *_SHOWN)
-    pid = found.get("MainPID", "0")
-    return Service(
-        unit=str(path),
-        installed=text is not None,
-        other_home=None if text is None or is_of(text, home) else home_of(text),
-        up_to_date=None if text is None else text == expected,
-        enabled=found.get("UnitFileState") == "enabled" if found else None,
-        active=found.get("ActiveState"),
-        pid=int(pid) if pid.isdigit() and pid != "0" else None,
-        since=found.get("ActiveEnterTimestamp") or None,
-        status=found.get("StatusText") or None,
-        linger=_is_lingering(env),
-        error=error,
-    )
-
-
-def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
-    """Return the command that uninstalls the service of another home."""
-    uninstalls = unit.service("uninstall")
-    if other_home != DEFAULT_HOME:
-        return f"clew --home {shlex.quote(other_home)} {uninstalls}"
-    unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
-    return f"{unset}clew {uninstalls}"
 
 
 def is_delegated(group: Path) -> bool:
@@ -273,27 +287,6 @@ def is_delegated(group: Path) -> bool:
     found, _ = _properties(os.environ, group.name, "Delegate", "ControlGroup")
     here = found.get("ControlGroup", "")
     return found.get("Delegate") == "yes" and here != "" and str(group).endswith(here)
-
-
-def _why(unit: ServiceUnit) -> str:
-    name = unit.name.removesuffix(".service")
-    return f"`systemctl --user status {name}`, `clew logs` and `clew doctor` say more"
-
-
-def _own(unit: ServiceUnit, home: Path | None, env: Mapping[str, str]) -> str | None:
-    """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
-    path = unit_path(env, unit)
-    text = _read(path)
-    if text is None or is_of(text, home):
-        return text
-    if home is None and home_of(text) == DEFAULT_HOME:
-        raise ServiceError(
-            f"{path} is not one that `clew {unit.service('install')}` wrote (see its ExecStart=): remove it first"
-        )
-    raise ServiceError(
-        f"the installed service is for another home: {home_of(text)} (see ExecStart= in {path}); "
-        f"to remove it: {removal(unit, home_of(text), env)}"
-    )
 
 
 def _read(path: Path) -> str | None:
@@ -320,12 +313,6 @@ def _properties(
     parts = (line.partition("=") for line in printed.splitlines())
     found = {name: value for name, _, value in parts}
     return found, None if found else fault or "exit code 0"
-
-
-def _systemctl(env: Mapping[str, str], *command: str, within_s: float = SYSTEMCTL_S) -> str:
-    """Run a `systemctl --user` command; return what failed, "" if it did not."""
-    _, fault = _run(env, "--user", "--no-pager", *command, within_s=within_s)
-    return f"systemctl --user {command[0]}: {fault}" if fault else ""
 
 
 def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> tuple[str, str]:

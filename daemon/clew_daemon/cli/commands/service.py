@@ -18,7 +18,7 @@ from clew_daemon.config.profiles import in_effect
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import units
 from clew_daemon.host.own_process import pip
-from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT, ServiceUnit
+from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT
 from clew_daemon.reading import output
 from clew_daemon.reading.client import ask, send
 from clew_daemon.reading.errors import CliError, print_error
@@ -56,6 +56,10 @@ def run(instance: Instance) -> None:
     raise click.exceptions.Exit(code)
 
 
+def _unit(instance: Instance, which: str = "daemon") -> units.OwnUnit:
+    return units.OwnUnit(UNITS[which], instance.home, instance.env)
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     try:
@@ -70,7 +74,7 @@ def _control(instance: Instance, verb: str, done: str) -> None:
 
     before = None if verb == "start" else last_seq(instance)
     with _explained():
-        units.control(verb, instance.home, env=instance.env)
+        _unit(instance).control(verb)
     count = 0 if before is None else interrupted_after(instance, before)
     print(f"{done}; {interrupted(count)}: the agent will be told" if count else done)
 
@@ -94,7 +98,7 @@ def restart(instance: Instance) -> None:
 @parameters.command()
 def stop(instance: Instance) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
-    found = units.look("", home=instance.home, env=instance.env)
+    found = _unit(instance).look()
     if not found.installed or found.other_home or found.error:
         _refuse_unmanaged(instance)
     _control(instance, "stop", "stopped")
@@ -111,7 +115,7 @@ def _unmanaged(instance: Instance) -> str:
     found = instance.holder
     if found is None:
         return ""
-    service = units.look("", home=instance.home, env=instance.env)
+    service = _unit(instance).look()
     is_service = found.pid == service.pid
     if service.error:  # then it says itself whether systemd started it
         with suppress(CliError):  # it does not answer: unknown
@@ -136,14 +140,7 @@ def install(instance: Instance, which: str, now: bool) -> None:
         _refuse_unmanaged(instance)
     grace_s = instance.settings.restart.stop_grace_s
     with _explained():
-        done = units.install(
-            _program(),
-            home=instance.home,
-            stop_grace_s=grace_s,
-            env=instance.env,
-            now=now,
-            unit=UNITS[which],
-        )
+        done = _unit(instance, which).install(_program(), grace_s, now=now)
     _report(done)
 
 
@@ -154,7 +151,7 @@ def uninstall(instance: Instance, which: str, everything: bool) -> None:
         _report(units.uninstall_all(instance.home, instance.env), _remaining(instance))
         return
     with _explained():
-        done = units.uninstall(instance.home, env=instance.env, unit=UNITS[which])
+        done = _unit(instance, which).uninstall()
     _report(done)
 
 
@@ -176,21 +173,20 @@ def status(instance: Instance, which: str) -> Shown:
     grace_s = units.STOP_GRACE_S
     with suppress(CliError):  # the state of the service can be shown all the same
         grace_s = instance.settings.restart.stop_grace_s
-    unit = UNITS[which]
-    expected = units.unit_text(unit, _program(), instance.home, grace_s)
-    found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
-    return asdict(found), _service_lines(instance, unit, found)
+    own = _unit(instance, which)
+    found = own.look(units.unit_text(own.unit, _program(), instance.home, grace_s))
+    return asdict(found), _service_lines(own, found)
 
 
-def _service_lines(instance: Instance, unit: ServiceUnit, found: units.Service) -> Iterator[str]:
-    install = f"clew {unit.service('install')}"
+def _service_lines(own: units.OwnUnit, found: units.Service) -> Iterator[str]:
+    install = f"clew {own.unit.service('install')}"
     if not found.installed:
         yield f"not installed: {install}"
         return
     yield f"unit      {found.unit}"
     if found.other_home:
         yield f"          installed for another home: {clean(found.other_home)}"
-        remove = units.removal(unit, found.other_home, instance.env)
+        remove = own.removal(found.other_home)
         yield f"          to remove it: {clean(remove)}"
         return
     if not found.up_to_date:
