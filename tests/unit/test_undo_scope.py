@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.undo.scope import Spans
+from clew_daemon.undo.planning import Spans
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply

@@ -28,8 +28,7 @@ from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.planning import UndoRefused
-from clew_daemon.undo.undo import Undo, VisitFailed
-from clew_daemon.undo.view import undo_view
+from clew_daemon.undo.undo import Undo, VisitFailed, undo_view
 from clew_shared.config.settings import SettingChange
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import BOUNDS_S, LedgerState

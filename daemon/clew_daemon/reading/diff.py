@@ -18,7 +18,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import width_of
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
-from clew_daemon.undo.scope import NoSpanError, Spans
+from clew_daemon.undo.planning import NoSpanError, Spans
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
@@ -32,7 +32,7 @@ from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.undo.scope import Rows, Span
+    from clew_daemon.undo.planning import Rows, Span
     from clew_shared.record.snapshot_events import SnapshotTaken
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import Comparison

@@ -12,8 +12,7 @@ import structlog
 from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
-from clew_daemon.undo.planning import planned
-from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Spans
+from clew_daemon.undo.planning import NoSpanError, NothingDoneError, Rows, Spans, planned
 from clew_daemon.undo.undo import Undo, VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core

@@ -24,19 +24,30 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.session.worker import ExecutorPool
 from clew_daemon.undo import planning
-from clew_daemon.undo.scope import Rows, Span, of_undo
-from clew_daemon.undo.view import NOTHING_IN_GIT, GitView, MovedView, UndoResult, cut, name_view
+from clew_daemon.undo.planning import Rows, Span, UndoResult, of_undo
+from clew_daemon.undo.view import (
+    NOTHING_IN_GIT,
+    GitView,
+    MovedView,
+    NameView,
+    UndoView,
+    cut,
+    name_view,
+)
 from clew_shared.core.core import Core
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
-from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
+from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken, UndoFinished
+from clew_shared.record.state import State
 from clew_shared.record.touched import NAMES_MAX
+from clew_shared.snapshots.entries import Reverted
 from clew_shared.snapshots.names import batches, quoted
 from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.snapshots.store import SnapshotStore, at
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
-from clew_shared.wire.executor import RESTORE_MAX, CheckRequest, RestoreDone, RestoreRequest
+from clew_shared.wire import executor as wire
+from clew_shared.wire.executor import RESTORE_MAX
 
 log = structlog.get_logger()
 
@@ -76,11 +87,11 @@ class WorkspaceVisit:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
 
-    async def restore(self, work: UndoPlan) -> AsyncIterator[RestoreDone]:
+    async def restore(self, work: UndoPlan) -> AsyncIterator[wire.RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
         for part in batches(work.entries, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
             kept = planning.kept_folders(part, work.kept)
-            yield await self._executor.restore(RestoreRequest(entries=tuple(part), kept=kept))
+            yield await self._executor.restore(wire.RestoreRequest(entries=tuple(part), kept=kept))
 
     async def git_since(self, before: GitPlace | None, now: GitPlace | None) -> GitView:
         """Return what an undo leaves to a person to do in git, where that has changed since."""
@@ -110,7 +121,7 @@ class WorkspaceVisit:
 
     async def _said(self, cmd: str) -> list[str]:
         """Return what a command prints, which runs as those of the goal do; [] where it fails."""
-        request = CheckRequest(
+        request = wire.CheckRequest(
             name="git", cmd=cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
         )
         done = await self._executor.check(request)
@@ -296,3 +307,55 @@ class Undo:
         )
         await self._parts.goals.emit(core, event)
         return replace(result, finished=event)
+
+
+def undo_view(state: State, result: UndoResult) -> UndoView:
+    """Return an undo as JSON."""
+    span, plan, left_out = result.span, result.plan, result.present or SnapshotTaken(tree="")
+    is_subtask = span.scope == "subtask"
+    finished = result.finished or UndoFinished(of=0)
+    failed = {name: why for name, why in result.failed.items() if why}
+    changed = [name for name, why in result.failed.items() if not why]
+    return {
+        "id": state.goal_id,
+        "workspace": state.spec.workspace,
+        "scope": span.scope,
+        "subtask": f"{span.place[0] + 1}.{span.place[1] + 1}" if is_subtask else None,
+        "plan": result.digest,
+        "done": result.finished is not None,
+        "resumed": finished.resumed,
+        "overwritten": result.overwritten,
+        "restored": finished.restored - finished.folders,
+        "folders": finished.folders,
+        "gone": cut(name_view(one.path, why=one.why, bytes=one.bytes) for one in result.gone),
+        "gone_total": len(result.gone),
+        "entries": cut(map(_entry, plan.restore)),
+        "entries_total": len(plan.restore),
+        "entries_files": sum(not one.is_folder for one in plan.restore),
+        "left": cut(map(_entry, plan.left)),
+        "left_total": len(plan.left),
+        "theirs_total": len(plan.overwritten),
+        "changed": cut(map(name_view, changed)),
+        "failed": cut(_failed(name, why) for name, why in failed.items()),
+        "can_retry": any(why not in wire.FINAL_FAULTS for why in failed.values()),
+        "left_out": left_out.left_out_total,
+        "left_out_names": [name_view(one.path, why=one.why) for one in left_out.left_out[:10]],
+        "ended": state.ended,
+        **result.git,
+    }
+
+
+def _entry(one: Reverted) -> NameView:
+    action = "create" if one.present is None else "restore"
+    more: NameView = {"action": action if one.wanted else "remove"}
+    if one.reason:
+        more["reason"] = one.reason
+        more |= {} if one.can_be_overwritten else {"stays": True}
+    elif one.is_folder:
+        more["folder"] = True
+    return name_view(one.name, **more)
+
+
+def _failed(name: str, why: str) -> NameView:
+    stays = {"stays": True} if why == wire.NOT_EMPTY else {}
+    return name_view(name, reason=redact(why), **stays)
