@@ -3,16 +3,18 @@
 Content of what changed since the goal's first snapshot is read from the store, and never leaves the executor.
 """
 
+import base64
 import contextlib
+import json
 import os
 import shutil
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from clew_shared.files import closing
+from clew_shared.files import closing, write_whole
 from clew_shared.proof import judges as rules
 from clew_shared.proof.counts import decided_by
 from clew_shared.snapshots.entries import Change, Entry
@@ -168,7 +170,8 @@ class Prover:
         """Note what is installed and set where that is not on record yet: the goal has done nothing so far."""
         if self._folder.name and not (self._folder / tools.NOTE).exists():
             with contextlib.suppress(StoreError, OSError):
-                tools.noted(self._root, self._ignored()).save(self._folder)
+                note = tools.noted(self._root, self._ignored())
+                write_whole(self._folder / tools.NOTE, json.dumps(asdict(note)))
 
     def _ignored(self) -> list[str]:
         """Return the highest names that the rules of the first snapshot ignore; git's own folder does not count."""
@@ -267,7 +270,7 @@ class Prover:
             for path in [*new, *settings]:
                 if path in start.git:
                     mode = _PROGRAM if "hooks/" in path else _FILE
-                    self._write(path, mode, start.content(path))
+                    self._write(path, mode, base64.b64decode(start.git[path]))
                 else:
                     _remove(self._root / path)
 

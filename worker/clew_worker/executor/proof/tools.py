@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from clew_shared.files import write_whole
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
 from clew_worker.sandbox.interpreter import is_elf
@@ -60,14 +59,6 @@ class Note:
             return cls(dict(saved["tools"]), dict(saved["git"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise StoreError("it is not on record what was installed at the start") from None
-
-    def content(self, path: str) -> bytes:
-        """Return what a file of the repository's settings was."""
-        return base64.b64decode(self.git[path])
-
-    def save(self, store: Path) -> None:
-        """Write it durably; raises OSError."""
-        write_whole(store / NOTE, json.dumps({"tools": self.tools, "git": self.git}))
 
 
 def noted(root: Path, ignored: list[str]) -> Note:
