@@ -59,16 +59,16 @@ class HeldElsewhereError(NotOwnerError):
     """Another daemon owns the inbox."""
 
 
+@dataclass(eq=False)
 class InboxOwner:
     """Holds the lock of the folder that stands at `folder` now; `socket` is how its owner can be reached.
 
     The lock is a dot-file in the folder itself, so that it is found whatever path or link leads there.
     """
 
-    def __init__(self, folder: Path, socket: Path | None = None) -> None:
-        self._folder = folder
-        self._socket = socket
-        self._lock: Lock | None = None
+    folder: Path
+    socket: Path | None = None
+    _lock: Lock | None = None
 
     def take(self) -> None:
         """Own the folder, which may be another one than before; raises NotOwnerError, OSError."""
@@ -76,11 +76,11 @@ class InboxOwner:
             return
         self.release()
         try:
-            self._lock = acquire(self._folder / LOCK_NAME, role=DAEMON, socket=self._socket)
+            self._lock = acquire(self.folder / LOCK_NAME, role=DAEMON, socket=self.socket)
         except LockHeldError as error:
             at = f", control socket {error.holder.socket}" if error.holder.socket else ""
             raise HeldElsewhereError(
-                f"the inbox {self._folder} belongs to another daemon: {error.holder.running}{at}. Two daemons would "
+                f"the inbox {self.folder} belongs to another daemon: {error.holder.running}{at}. Two daemons would "
                 "run every goal twice: give each its own inbox ([paths] inbox in config.toml)"
             ) from None
         except LockError as error:

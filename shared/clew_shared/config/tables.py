@@ -28,13 +28,14 @@ from clew_shared.config.agent_tables import (
 from clew_shared.proof.judges import bad_patterns
 
 
-def _patterns(found: tuple[str, ...]) -> tuple[str, ...]:
+def patterns(found: tuple[str, ...]) -> tuple[str, ...]:
+    """Return patterns of files; ValueError with what is wrong in them."""
     if faults := bad_patterns(found):
         raise ValueError("; ".join(faults))
     return found
 
 
-FilePatterns = Annotated[Texts, AfterValidator(_patterns)]
+FilePatterns = Annotated[Texts, AfterValidator(patterns)]
 
 # fmt: off
 IGNORED = (

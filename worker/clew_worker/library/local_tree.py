@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter
-
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold.tree import given_up_line
-from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask
+from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_worker.library.open_goal import Edit, subtasks_of
-
-_goals: TypeAdapter[Goal] = TypeAdapter(Goal)
+from clew_worker.library.open_goal import Edit, goals, subtasks_of
 
 
 def make_ready(core: Core, text: str, at: float) -> None:
@@ -75,7 +71,7 @@ def record_tree(
     given_up = [line for line in dict.fromkeys(lines) if line not in state.plan.set_aside]
     event = ev.TreeEdited(
         at=at,
-        goal=_goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),
+        goal=goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),
         task_idx=state.current_task_idx,
         subtask_idx=state.current_subtask_idx,
         probes=state.last_probe_state,

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter
+
 from clew_shared.core.answers import Feedback, Verdict
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire.answers import Judged, Noted, Recorded
+
+goals: TypeAdapter[Goal] = TypeAdapter(Goal)
+_UNSEEN = {"tasks": {"__all__": {"subtasks": {"__all__": {"actions": {"__all__": {"args"}}}}}}}
 
 
 class _Noted(NamedTuple):
@@ -18,7 +23,7 @@ class _Noted(NamedTuple):
     counts: dict[str, int]
     blocked: tuple[str, ...]
     probes: dict[str, bool]
-    tree: list[object]
+    tree: bytes
 
 
 class Signatures(list[str]):
@@ -135,16 +140,16 @@ class WorkState:
 
     def _now(self) -> _Noted:
         place = (self.current_task_idx, self.current_subtask_idx)
-        probes, tree = dict(self.last_probe_state), _tree(self.goal)
-        return _Noted(place, dict(self.loop_counts), tuple(self.blocked_actions), probes, tree)
+        counts, probes = dict(self.loop_counts), dict(self.last_probe_state)
+        tree = goals.dump_json(self.goal, exclude=_UNSEEN, warnings=False)
+        return _Noted(place, counts, tuple(self.blocked_actions), probes, tree)
 
     def edit(self) -> Edit | None:
         """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
-        _check_parts(self.goal)
+        _check(self.goal)
         now, before = self._now(), self._noted
         if now == before:
             return None
-        _check_statuses(self.goal)
         present = subtasks_of(self.goal)
         known, left = {id(one) for one in self._known}, {id(one) for one in present}
         lifted = [s for s in before.blocked if s not in now.blocked]
@@ -165,7 +170,8 @@ def subtasks_of(goal: Goal) -> list[Subtask]:
     return [subtask for task in goal.tasks for subtask in task.subtasks]
 
 
-def _check_parts(goal: Goal) -> None:
+def _check(goal: Goal) -> None:
+    parts: list[Goal | Task | Subtask] = [goal]
     for task in goal.tasks:
         if not isinstance(task, Task):
             example = "append Task('Write it', [Subtask('Write add()')])"
@@ -174,27 +180,12 @@ def _check_parts(goal: Goal) -> None:
             if not isinstance(subtask, Subtask):
                 wrong = f"the task {task.description!r} holds {subtask!r:.80}"
                 raise TypeError(f"{wrong}, which is not a Subtask: append Subtask('Write add()')")
-
-
-def _check_statuses(goal: Goal) -> None:
-    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
+        parts += [task, *task.subtasks]
     for part in parts:
         allowed = sorted(map(str, GoalStatus if part is goal else StepStatus))
         if part.status not in allowed:
             wrong = f"{part.description!r}: status {part.status!r}"
             raise ValueError(f"{wrong} is not one of {', '.join(allowed)}")
-
-
-def _tree(goal: Goal) -> list[object]:
-    """Return all parts of a tree that may be changed manually."""
-    found: list[object] = [goal.description, str(goal.status)]
-    for task in goal.tasks:
-        found.append((task.description, str(task.status)))
-        for s in task.subtasks:
-            actions = tuple((a.seq, a.name, a.result) for a in s.actions)
-            said = (s.description, s.last_failure, s.summary)
-            found.append((*said, str(s.status), s.attempts, actions))
-    return found
 
 
 def all_done(goal: Goal) -> bool:

@@ -3,7 +3,6 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,12 +141,9 @@ class Playbook(LearnedPlaybook):
         """Return a saved playbook; OSError if the file cannot be read, ValueError if it is not a playbook."""
         text = Path(path).read_text(encoding="utf-8")
         try:
-            data = json.loads(text)
-        except ValueError as error:
+            return cls.from_dict(json.loads(text))
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path} is not a playbook: {error}") from error
-        if not isinstance(data, Mapping):
-            raise ValueError(f"{path} is not a playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
-        return cls.from_dict(data)
 
 
 def _worth(bullet: shared.Bullet) -> tuple[float, str, str]:

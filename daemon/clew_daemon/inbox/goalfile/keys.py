@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from clew_daemon.record.dependencies import name_fault
 from clew_shared.config.agent_tables import CliName
-from clew_shared.proof.judges import bad_patterns
+from clew_shared.config.tables import patterns
 from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
@@ -145,14 +145,8 @@ def _may_change(value: Any) -> Any:
     return value
 
 
-def _patterns(found: tuple[str, ...]) -> tuple[str, ...]:
-    if faults := bad_patterns(found):
-        raise ValueError("; ".join(faults))
-    return found
-
-
 Text = Annotated[str, AfterValidator(_stripped)]
-Patterns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(_patterns)]
+Patterns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(patterns)]
 Positive = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
 Commands = Annotated[dict[Any, Text], BeforeValidator(_by_name), AfterValidator(_named)]
 
