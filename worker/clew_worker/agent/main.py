@@ -15,7 +15,6 @@ from clew_worker.agent.client import (
     RpcError,
 )
 
-BUILT_IN = ("runbook", "llm")
 _REASON_CHARS = 4_000
 
 
@@ -26,7 +25,7 @@ class BuiltInAgent(Protocol):
 
 
 def main(name: str, sock_fd: int) -> int:
-    """Run a built-in agent; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
+    """Run the agent `llm` or `runbook`; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
     import uvloop
 
     def make(daemon: AgentClient) -> BuiltInAgent:
@@ -38,10 +37,6 @@ def main(name: str, sock_fd: int) -> int:
         from clew_worker.agent.runbook import Runbook
 
         return Runbook(daemon)
-
-    if name not in BUILT_IN:
-        sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
-        return ExitCode.CONFIGURATION
 
     return uvloop.run(live(socket.socket(fileno=sock_fd), make))
 
