@@ -102,24 +102,15 @@ def position(
     acted = [(c.signature or signature(c.name, dict(c.args)), c.result == "success") for c in calls]
     unknown = max(total - len(acted), 0)
     for start in range(min(unknown, len(steps)), -1, -1):
-        reached = _walk(names, acted, start, all_known=not unknown)
-        if reached is not None:
-            return reached
+        at = start
+        for name, succeeded in acted:
+            if name in names[at : at + 1]:
+                at += succeeded
+            elif succeeded or unknown:
+                break  # they do not follow from this start
+        else:
+            return at
     return 0
-
-
-def _walk(
-    names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int, *, all_known: bool
-) -> int | None:
-    """Return the index after these actions from a start on, None where they do not follow from it."""
-    at = start
-    for name, succeeded in acted:
-        is_here = at < len(names) and name == names[at]
-        if is_here:
-            at += succeeded
-        elif succeeded or not all_known:
-            return None
-    return at
 
 
 def _failure(step: Mapping[str, Any], outcome: ActionOutcome) -> str:
