@@ -33,22 +33,14 @@ def carry(sock: socket.socket) -> None:
         ready.register(sock, selectors.EVENT_READ)
         while True:
             for key, _ in ready.select():
-                if not (_to_gateway(sock) if key.fd == 0 else _from_gateway(sock)):
+                data = rest = os.read(key.fd, CHUNK)
+                if key.fd == 0:
+                    sock.sendall(data)
+                    rest = b""
+                while rest:
+                    rest = rest[os.write(1, rest) :]
+                if not data:
                     return
-
-
-def _to_gateway(sock: socket.socket) -> bool:
-    data = os.read(0, CHUNK)
-    sock.sendall(data)
-    return bool(data)
-
-
-def _from_gateway(sock: socket.socket) -> bool:
-    data = sock.recv(CHUNK)
-    at = 0
-    while at < len(data):
-        at += os.write(1, data[at:])
-    return bool(data)
 
 
 if __name__ == "__main__":
