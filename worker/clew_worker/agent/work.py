@@ -122,10 +122,8 @@ class Work:
     async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
         success = truth(args.get("success", True))
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
-        if not success:
-            await self.end_subtask(success=False, summary=summary)
-        elif not self._must_begin("complete_subtask", args):
-            await self.end_subtask(success=True, summary=summary)
+        if not (success and self._must_begin("complete_subtask", args)):
+            await self.end_subtask(success=success, summary=summary)
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
         """End the current subtask, or this attempt at it, and advance to the next one."""
