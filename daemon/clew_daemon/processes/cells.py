@@ -33,15 +33,9 @@ HTTP, HTTPS = 80, 443
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def private(places: Places, goal: str) -> tuple[Path, Path]:
-    """Return a goal's own TMPDIR and HOME, which exist until the goal ends."""
-    folder = places.state / "goals" / goal
-    return folder / "tmp", folder / "home"
-
-
-def private_of_cli(places: Places, goal: str) -> tuple[Path, Path]:
-    """Return the HOME and the TMPDIR of the CLI of a goal's coding agent: not those of its executor."""
-    folder = places.state / "goals" / goal / "cli"
+def private(places: Places, goal: str, *, cli: bool = False) -> tuple[Path, Path]:
+    """Return a goal's own HOME and TMPDIR, which exist until it ends, or those of the CLI of its coding agent."""
+    folder = places.state / "goals" / goal / ("cli" if cli else "")
     return folder / "home", folder / "tmp"
 
 
@@ -54,7 +48,7 @@ def make_private(
     """
     if stores is not None:
         stores.make(goal)
-    folders = private_of_cli(places, goal) if cli else private(places, goal)
+    folders = private(places, goal, cli=cli)
     goals = places.state / "goals"
     for folder in (goals, goals / goal, *((folders[0].parent,) if cli else ()), *folders):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,7 +61,7 @@ def view_of(places: Places, goal: str) -> Path:
 
 def make_view(places: Places, goal: str) -> Path:
     """Make the folders of a view anew: an empty TMPDIR, a HOME with links to caches alone. Raises OSError."""
-    place, own = view_of(places, goal), private(places, goal)[1]
+    place, own = view_of(places, goal), private(places, goal)[0]
     remove_view(places, goal)
     place.mkdir(mode=0o700)
     for name in ("home", "tmp", "upper", "work", "copy"):
@@ -130,7 +124,7 @@ class CellRules:
         """Return the spec of an executor in a view that `make_view` prepared; a copy may read the workspace, too."""
         spec, home, tmp = self.executor(), str(place / "home"), str(place / "tmp")
         folder = spec.cwd if overlay else str(place / "copy")
-        own = private(self.places, self.state.goal_id)[1]
+        own = private(self.places, self.state.goal_id)[0]
         read = [str(own / one) for one in CACHES if (own / one).is_dir()]
         read += [] if overlay else [spec.cwd]
         box = {"workspace": folder, "private": (tmp, home), "read": (*spec.sandbox.read, *read)}
@@ -162,7 +156,7 @@ class CellRules:
 
     def cli(self, agent: CliAgentSettings) -> CellSpec:
         """Return the spec of the cell that a coding agent's CLI runs in; raises SpawnError."""
-        folders = tuple(map(str, private_of_cli(self.places, self.state.goal_id)))
+        folders = tuple(map(str, private(self.places, self.state.goal_id, cli=True)))
         return self._spec(
             _env(self.env, AGENT_ENV),
             {"private": folders, "write": (), "ports": (endpoint_port(agent.base_url),)},
@@ -176,7 +170,7 @@ class CellRules:
         return f"clew: {role} {self.state.goal_id} epoch {self.epoch}"
 
     def _acting_env(self) -> dict[str, str]:
-        tmp, home = private(self.places, self.state.goal_id)
+        home, tmp = private(self.places, self.state.goal_id)
         env = executor_env(self.settings, self.env, self.git)
         return env | {"HOME": str(home), "TMPDIR": str(tmp)}
 

@@ -19,14 +19,7 @@ from clew_shared.wire import executor as wire
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 
-AnswerT = TypeVar(
-    "AnswerT",
-    wire.ActionDone,
-    wire.DigestDone,
-    wire.SnapshotDone,
-    wire.RestoreDone,
-    wire.LookDone,
-)
+AnswerT = TypeVar("AnswerT", bound=wire.Numbered)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0

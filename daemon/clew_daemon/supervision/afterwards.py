@@ -110,7 +110,7 @@ GONE = ".gone"  # The suffix of folders that are being removed
 
 async def clear(places: Places, goal: str) -> None:
     """Remove a goal's TMPDIR and HOME when it has ended, and those of its CLI with copies of login files."""
-    cli, view = cells.private_of_cli(places, goal)[0].parent, cells.view_of(places, goal)
+    cli, view = cells.private(places, goal, cli=True)[0].parent, cells.view_of(places, goal)
     await remove(*cells.private(places, goal), cli, view)
 
 

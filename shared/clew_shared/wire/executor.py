@@ -44,13 +44,13 @@ class ExecutorFailed(WireMessage):
     error: str
 
 
-class _Numbered(WireMessage):
+class Numbered(WireMessage):
     """A request, or the reply with the same number."""
 
     id: int = 0
 
 
-class RunRequest(_Numbered):
+class RunRequest(Numbered):
     """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
 
     `limit` names the setting that says `timeout_s`.
@@ -65,7 +65,7 @@ class RunRequest(_Numbered):
     output_bytes: int = 65536
 
 
-class DigestRequest(_Numbered):
+class DigestRequest(Numbered):
     """Ask for the digest of the world, or only for a look (`names_only`).
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
@@ -78,7 +78,7 @@ class DigestRequest(_Numbered):
     report: bool = False
 
 
-class CheckRequest(_Numbered):
+class CheckRequest(Numbered):
     """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`.
 
     `fresh_tmp`: its TMPDIR is a new folder, which is removed afterwards.
@@ -93,7 +93,7 @@ class CheckRequest(_Numbered):
     fresh_tmp: bool = False
 
 
-class SnapshotRequest(_Numbered):
+class SnapshotRequest(Numbered):
     """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
 
     Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more. `own`: as in DigestRequest.
@@ -106,7 +106,7 @@ class SnapshotRequest(_Numbered):
     room_bytes: int
 
 
-class RestoreRequest(_Numbered):
+class RestoreRequest(Numbered):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
     Folders that become empty are removed, but for those of `kept`, by their quoted names.
@@ -117,7 +117,7 @@ class RestoreRequest(_Numbered):
     entries: tuple[Reverted, ...]
 
 
-class _Proving(_Numbered):
+class _Proving(Numbered):
     """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
 
     `since` is when the first one was taken, in seconds since 1970; `theirs` has the tree with a file as someone else
@@ -170,7 +170,7 @@ class WorldDigest(WireMessage):
         return UNKNOWN if self.partial else self.digest
 
 
-class ActionDone(_Numbered):
+class ActionDone(Numbered):
     """The answer to RunRequest, an action's outcome and the world after it, and to CheckRequest, without a world.
 
     A check has passed if and only if `result` is `success`. `touched` includes what a check changed. `changed` says
@@ -188,14 +188,14 @@ class ActionDone(_Numbered):
     touched: Touched = Touched()
 
 
-class ActionSaid(_Numbered):
+class ActionSaid(Numbered):
     """What a running command has printed last; sent before the answer to RunRequest, at most once a second."""
 
     type: Literal["said"] = "said"
     tail: str
 
 
-class SnapshotDone(_Numbered):
+class SnapshotDone(Numbered):
     """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
 
     `no_room`: it would have made the store larger than it may be.
@@ -216,7 +216,7 @@ class SnapshotDone(_Numbered):
     no_room: bool = False
 
 
-class RestoreDone(_Numbered):
+class RestoreDone(Numbered):
     """The answer to RestoreRequest: the names restored, with their objects as in Touched, and those left.
 
     An entry is left where something else was there than `present`, or it could not be written (`faults` by name).
@@ -228,7 +228,7 @@ class RestoreDone(_Numbered):
     faults: dict[str, str] = Field(default_factory=dict)
 
 
-class DigestDone(_Numbered):
+class DigestDone(Numbered):
     """The answer to DigestRequest; `world` is None where only names were asked for."""
 
     type: Literal["digested"] = "digested"
@@ -241,7 +241,7 @@ class DigestDone(_Numbered):
         return self.world.name if self.world else ""
 
 
-class LookDone(_Numbered):
+class LookDone(Numbered):
     """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
 
     The answer to ViewRequest has nothing but the `fault` for which there is no view.
