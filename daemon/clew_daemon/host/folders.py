@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from clew_shared.config.places import FOLDERS, Places, PlacesError, places
-from clew_shared.files import write_whole
+from clew_shared.files import closing, write_whole
 
 RECORD = "places.json"
 
@@ -39,8 +39,7 @@ def make_private(folder: Path) -> None:
     if maker not in (os.getuid(), 0):
         what = f"the link {folder}" if folder.is_symlink() else str(folder)
         raise FolderError(_foreign(what, maker))
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         found = os.fstat(fd)
         if found.st_uid != os.getuid():
             raise FolderError(_foreign(str(folder), found.st_uid))
@@ -52,8 +51,6 @@ def make_private(folder: Path) -> None:
             )
         if mode != 0o700:
             os.fchmod(fd, 0o700)
-    finally:
-        os.close(fd)
 
 
 def _foreign(what: str, owner: int) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, ModelAgentSettings
 from clew_shared.config.places import PlacesError, expanded
-from clew_shared.files import write_whole
+from clew_shared.files import closing, write_whole
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import log_in
 
@@ -137,12 +137,9 @@ def read_secret(path: Path, what: str, limit: int, *, credential: bool = False) 
     access list by which this user reads it (systemd.exec(5), LoadCredential=). Raises KeyFileError.
     """
     try:
-        fd = os.open(path, _TO_LOOK)
-        try:
+        with closing(os.open(path, _TO_LOOK)) as fd:
             fault = _file_fault(os.fstat(fd), credential=credential)
             raw = b"" if fault or not limit else os.read(fd, limit + 1)
-        finally:
-            os.close(fd)
     except OSError as error:
         raise KeyFileError(f"the {what} {path} cannot be read: {error.strerror}") from None
     if fault:

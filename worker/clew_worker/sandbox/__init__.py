@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from clew_shared.files import closing
 from clew_shared.wire.nursery import CellSpec, SandboxReport
 from clew_worker.sandbox import grants, kernel, landlock, namespaces, seccomp
 
@@ -133,11 +134,8 @@ class Box:
             refused = 0 if self._network else landlock.BIND_TCP | landlock.CONNECT_TCP
             refused |= 0 if acts else landlock.BIND_TCP
             refused |= landlock.CONNECT_TCP if cli else 0
-            rules = self._ruleset(spec, refused, spec.sandbox.ports)
-            try:
+            with closing(self._ruleset(spec, refused, spec.sandbox.ports)) as rules:
                 landlock.restrict(rules)
-            finally:
-                os.close(rules)
         if enabled and os.geteuid() == 0:
             kernel.keep_capabilities(kernel.ACTING if acts else kernel.THINKING)
         elif self.pidns and self.report.userns:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
 
+from clew_shared.files import closing
 from clew_worker.sandbox import kernel
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -53,15 +54,6 @@ def abi() -> int:
         return 0
 
 
-def handled_rights(version: int) -> Right:
-    """Return the rights that a ruleset of this ABI can refuse."""
-    rights = _ALL
-    for since, right in ((5, Right.IOCTL_DEV), (3, Right.TRUNCATE), (2, Right.REFER)):
-        if version < since:
-            rights &= ~right
-    return rights
-
-
 def _create(version: int, rights: Right, scoped: int, network: int = 0) -> int:
     values = [int(rights)]
     if version >= NETWORK_ABI:
@@ -77,17 +69,14 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
         fd = os.open(grant.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # a path that does not exist or cannot be seen needs no grant
-    try:
+    with closing(fd):
         rights = grant.rights & handled
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
-        if not rights:
-            return
-        with contextlib.suppress(FileNotFoundError):
-            rule = struct.pack("=Qi", int(rights), fd)
-            _add_rule(ruleset_fd, _RULE_PATH_BENEATH, rule, grant.path)
-    finally:
-        os.close(fd)
+        if rights:
+            with contextlib.suppress(FileNotFoundError):
+                rule = struct.pack("=Qi", int(rights), fd)
+                _add_rule(ruleset_fd, _RULE_PATH_BENEATH, rule, grant.path)
 
 
 def _add_rule(ruleset_fd: int, kind: int, rule: bytes, what: str) -> None:
@@ -99,8 +88,10 @@ def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) ->
 
     `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both, the latter but for `ports` (from ABI 4 on).
     """
-    version = abi()
-    handled = handled_rights(version)
+    version, handled = abi(), _ALL
+    for since, right in ((5, Right.IOCTL_DEV), (3, Right.TRUNCATE), (2, Right.REFER)):
+        if version < since:
+            handled &= ~right
     fd = _create(version, handled, _SCOPES, network)
     for grant in grants:
         _add(fd, grant, handled)
