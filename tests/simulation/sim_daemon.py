@@ -33,7 +33,7 @@ from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.learning.playbook import KnownModels, PlaybookStore, Reviewer
+from clew_daemon.learning.playbook import KnownModels, PlaybookStore
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cells import CellRules
@@ -172,13 +172,10 @@ class SimDaemon:
         self.daemon.playbook.load()
         self.daemon.models.load()
         self.supervisor = Supervisor(self.daemon)
-        daemon = self.daemon
-        self.reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         undo = Undo(self.daemon)
         self.changes = GoalChanges(self.daemon, self.supervisor, GoalLookup(goals))
         tasks: list[asyncio.Task[Any]] = []
         try:
-            await self.reviewer.start()
             await complete_undos(self.daemon, undo, lambda *_: None)
             await self.supervisor.start()
             actors = (
@@ -200,7 +197,6 @@ class SimDaemon:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.supervisor.stop()
-            await self.reviewer.stop()
             self.ledger.die()
 
     def _ledger_state(self, state: LedgerState) -> None:

@@ -325,7 +325,7 @@ put(
     "diligent",
     seed=189,
 )
-put(playbook.Reviewer, "_on_records", always(None), "every_rest_is_reported_and_learned_from")
+put(playbook.Reviewer, "due", always(None), "every_rest_is_reported_and_learned_from")
 
 
 @pytest.mark.parametrize("broken", BROKEN)

@@ -30,7 +30,7 @@ from clew_daemon.host.tasks import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox
-from clew_daemon.learning.playbook import KnownModels, PlaybookStore, Reviewer
+from clew_daemon.learning.playbook import KnownModels, PlaybookStore
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -158,7 +158,6 @@ class App:
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
         self._undo = Undo(daemon)
-        self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         config = ConfigWatch(self._places.config, daemon.keys.env)
         self._status.describe(daemon, self._supervisor, config.error)
         self._reloader = Reloader(daemon, self._supervisor, self._status)
@@ -196,7 +195,6 @@ class App:
             log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
         for message in self._daemon.nursery.report.messages if self._daemon.nursery.report else ():
             log.warning("sandbox.limits", message=message)
-        await self._reviewer.start()
         await self._stores.open()
         await complete_undos(self._daemon, self._undo, self._status.starting)
         await self._supervisor.start()
@@ -216,7 +214,7 @@ class App:
         log.info("daemon.stopping")
         await self._inbox.stop()
         self._inbox_owner.release()
-        daemon, own = self._daemon, (self._supervisor, self._reviewer, self._housekeeping)
+        daemon, own = self._daemon, (self._supervisor, self._housekeeping)
         for part in (*own, daemon.publisher, self._control, daemon.nursery):
             await part.stop()
         self._daemon.children.sweep()

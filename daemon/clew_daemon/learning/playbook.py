@@ -134,32 +134,16 @@ class PlaybookStore:
         return answer
 
 
-class Reviewer:
+class Reviewer(GoalQueue):
     """Reviews each goal that ended or was blocked, one after the other: as a whole, or not at all, whatever crashes."""
 
     def __init__(
         self, goals: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
     ) -> None:
+        super().__init__(self._review, _log_failure)
         self._goals = goals
         self._playbook = playbook
         self._settings = settings
-        self._queue = GoalQueue(self._review, _log_failure)
-        goals.listeners.append(self._on_records)
-
-    async def start(self) -> None:
-        """Start reviewing, first what an earlier daemon left."""
-        for goal, core in self._goals.cores.items():
-            if core.state.rested_seq > core.state.reviewed_seq:
-                self._queue.due(goal)
-        self._queue.start()
-
-    async def stop(self) -> None:
-        """Finish what is due, within the time that a stop has, then stop."""
-        await self._queue.stop()
-
-    def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
-        if any(isinstance(record.event, ev.RESTS) for record in records):
-            self._queue.due(goal)
 
     async def _review(self, goal: str) -> None:
         core, ledger = self._goals.cores.get(goal), self._goals.ledger

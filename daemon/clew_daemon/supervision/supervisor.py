@@ -11,6 +11,7 @@ import structlog
 
 from clew_daemon.host import tasks
 from clew_daemon.host.folders import overlap
+from clew_daemon.learning.playbook import Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.epoch import block_goal
@@ -24,23 +25,6 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerError, LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
-
-
-async def recover(daemon: DaemonParts, history: RestartHistory, reports: ReportWriter) -> None:
-    """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
-    for goal, core in daemon.goals.cores.items():
-        at = time.time()
-        await daemon.goals.decide(core, lambda core: worker_gone(core, "daemon_died"))
-        state = core.state
-        if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
-            # it goes on waiting, for no longer than the whole of its wait
-            history.wait_begins(goal, state.wait_until - max(at, state.updated_at))
-        if unreported := state.rested_seq > state.reported_seq:
-            reports.due(goal)
-        at_work = state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
-        if state.epoch and not at_work and (unreported or not state.ended):
-            daemon.publisher.open(goal)
-
 
 log = structlog.get_logger()
 
@@ -64,14 +48,33 @@ class Supervisor:
         self._loop_task: asyncio.Task[None] | None = None
         self._history = RestartHistory()
         self._reports = ReportWriter(daemon, self.finished, self.uses)
+        self._reviewer = Reviewer(daemon.goals, daemon.playbook, lambda: daemon.settings.playbook)
         self._woken = asyncio.Event()
         daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
-        """Continue the goals on record, write missing reports, and begin to schedule."""
-        await recover(self._d, self._history, self._reports)
+        """Continue the goals on record, write missing reports, learn what was not learned, and begin to schedule."""
+        await self._recover()
         self._reports.start()
+        self._reviewer.start()
         self._loop_task = tasks.start(self._schedule())
+
+    async def _recover(self) -> None:
+        """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
+        for goal, core in self._d.goals.cores.items():
+            at = time.time()
+            await self._d.goals.decide(core, lambda core: worker_gone(core, "daemon_died"))
+            state = core.state
+            if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
+                # it goes on waiting, for no longer than the whole of its wait
+                self._history.wait_begins(goal, state.wait_until - max(at, state.updated_at))
+            if unreported := state.rested_seq > state.reported_seq:
+                self._reports.due(goal)
+            if state.rested_seq > state.reviewed_seq:
+                self._reviewer.due(goal)
+            at_work = state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
+            if state.epoch and not at_work and (unreported or not state.ended):
+                self._d.publisher.open(goal)
 
     async def stop(self) -> None:
         """Start nothing more, stop every worker, and write the reports that are due."""
@@ -83,6 +86,7 @@ class Supervisor:
             run.stop("the daemon is stopping")
         await asyncio.gather(*map(self._await_end, runs))
         await self._reports.stop()
+        await self._reviewer.stop()
 
     async def _await_end(self, run: GoalRun) -> None:
         """Wait for the end of a run that was told to stop; what has no room on the disk is not waited for."""
@@ -206,6 +210,7 @@ class Supervisor:
         """React to durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, ev.RESTS) for r in records):
             self._reports.due(goal)
+            self._reviewer.due(goal)
         for record in records if goal else ():
             self._history.take(goal, record.event)
             if record.event.kind.startswith("goal_"):
