@@ -120,8 +120,10 @@ class Actions:
         report = await self._reported(p) if is_known else ActionReport(p.result)
         with epoch.recording() as core:
             feedback = core.outcome(p.seq, report, time.time(), last=epoch.stopping)
-        if not feedback.known and not self._was_allowed(p.seq):
-            raise WrongState(f"no action {p.seq} of this goal was allowed")
+        if not feedback.known:  # it may be reported twice
+            event = event_at(epoch.parts.goals.ledger, epoch.goal_id, p.seq)
+            if not isinstance(event, ev.ActionAllowed):
+                raise WrongState(f"no action {p.seq} of this goal was allowed")
         await self._recorded(report)
         return noted(feedback)
 
@@ -250,11 +252,6 @@ class Actions:
             getattr(p, "exit_code", None),
             touched,
         )
-
-    def _was_allowed(self, seq: int) -> bool:
-        """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
-        event = event_at(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
-        return isinstance(event, ev.ActionAllowed)
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:

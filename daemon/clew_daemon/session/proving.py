@@ -87,18 +87,14 @@ class Proving:
             return None
         await epoch.see_world()  # else the next action would be taken for what a check did
         level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
-        last = self._recorded(made.seq)
-        diff, output = (last.diff, last.output) if last else ("", "")
+        # this daemon may not be the one that made it
+        last = event_at(epoch.parts.goals.ledger, epoch.goal_id, made.seq)
+        diff, output = (last.diff, last.output) if isinstance(last, snap.ProofMade) else ("", "")
         shown = ProofTold(label=made.label, files=made.files, why=made.why, diff=diff)
         return Finished(
             accepted=False, failing_checks=(), open_subtasks=(), proof=shown, escalated_to=level,
             message=told(made, diff, output, asked=level == "person"),
         )  # fmt: skip
-
-    def _recorded(self, seq: int) -> snap.ProofMade | None:
-        """Return the proof on record under a number; this daemon may not be the one that made it."""
-        event = event_at(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
-        return event if isinstance(event, snap.ProofMade) else None
 
     def _ends(self, made: ProofState) -> bool:
         return made.label in ENDS or bool(made.accepted) or bool(self._cannot())

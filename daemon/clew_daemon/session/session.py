@@ -42,6 +42,7 @@ class Session:
     def __init__(self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard) -> None:
         self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard)
         self._lifetime = Lifetime(self._epoch)
+        self.stop = self._lifetime.stop
         self._epoch.notify = self._lifetime.notify
         self._epoch.cells = lambda: self._lifetime.process.cells if self._lifetime.process else []
         self._liveness = Liveness(self._epoch, self._lifetime)
@@ -70,9 +71,6 @@ class Session:
             await self._tear_down()
             self.gone.set()
         return await self._record_end(ended)
-
-    def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
-        self._lifetime.stop(reason, after_action=after_action, at_once=at_once)
 
     def send_feedback(self, text: str) -> None:
         self._lifetime.notify("feedback", {"text": text})

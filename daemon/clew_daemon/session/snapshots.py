@@ -156,7 +156,8 @@ class WorkspaceSnapshots:
         failed = True
         try:
             done = await self._ask()
-            if done.no_room and await self._made_room():
+            making = self._parts.space.make_room
+            if done.no_room and await within(MAKE_ROOM_S, making(goal)):
                 done = await self._ask()
             failed = bool(done.fault)
             is_first = not self._core.state.snapshots.first  # whatever it was due for
@@ -174,11 +175,6 @@ class WorkspaceSnapshots:
     async def _ask(self) -> SnapshotDone:
         executor = self._begun = await self._executors.executor()
         return await ask_snapshot(self._parts, self._core, executor, own=self._acting())
-
-    async def _made_room(self) -> bool:
-        """Return whether snapshots of ended goals were removed, in bounded time."""
-        made = self._parts.space.make_room(self._core.state.goal_id)
-        return bool(await within(MAKE_ROOM_S, made))
 
 
 async def from_store(
