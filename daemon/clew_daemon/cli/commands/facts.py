@@ -161,6 +161,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
 
 
 def daemon(instance: Instance) -> Iterator[Finding]:
+    """Report the daemon and its control groups, or those of a daemon that would be started from here."""
     address = instance.socket
     try:
         answer = send(address, DaemonRequest("ping"))
@@ -169,12 +170,21 @@ def daemon(instance: Instance) -> Iterator[Finding]:
             yield Finding("daemon", "fail", error.message)
         else:
             yield Finding("daemon", "note", "not running", f"to start it: {address.to_start}")
+        own, why_not = cgroups.own_group()
+        why_not = cgroups.why_not_delegated(own, is_delegated) if own else why_not
+        groups = {"path": None if why_not else str(own), "why_not": why_not}
     except CliError as error:
         fix = "see clew logs; then stop that process and start it again"
         yield Finding("daemon", "fail", error.message, fix)
+        return
     else:
         kept = "; it keeps the settings that it started with" if answer["config_error"] else ""
         yield Finding("daemon", "ok", f"pid {answer['pid']}, version {answer['version']}{kept}")
+        groups = answer["cgroup"]
+    if groups["path"]:
+        yield Finding("control groups", "ok", f"one per worker in {groups['path']}")
+    else:
+        yield Finding("control groups", "warn", f"not available: {groups['why_not']}", CGROUP_FIX)
 
 
 def inbox(instance: Instance) -> Iterator[Finding]:
@@ -221,20 +231,6 @@ def sandbox(instance: Instance) -> Iterator[Finding]:
     yield Finding("sandbox", level, found, "\n".join(report.messages))
 
 
-def cgroup(instance: Instance) -> Iterator[Finding]:
-    """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    try:
-        view = send(instance.socket, DaemonRequest("ping"))["cgroup"]
-    except NoDaemon:
-        own, why_not = cgroups.own_group()
-        why_not = cgroups.why_not_delegated(own, is_delegated) if own else why_not
-        view = {"path": None if why_not else str(own), "why_not": why_not}
-    if view["path"]:
-        yield Finding("control groups", "ok", f"one per worker in {view['path']}")
-    else:
-        yield Finding("control groups", "warn", f"not available: {view['why_not']}", CGROUP_FIX)
-
-
 def git(instance: Instance) -> Iterator[Finding]:
     """Check whether this git can take snapshots, and whether agents can commit."""
     path = git_host.program(instance.env)
@@ -278,4 +274,4 @@ def systemd(instance: Instance) -> Iterator[Finding]:
     yield Finding("unit", "ok", f"{unit}; `clew service status` says more")
 
 
-CHECKS = (config, folders, ledger, daemon, inbox, herald, sandbox, cgroup, git, systemd)
+CHECKS = (config, folders, ledger, daemon, inbox, herald, sandbox, git, systemd)
