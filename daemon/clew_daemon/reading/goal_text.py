@@ -266,7 +266,7 @@ def answer_lines(detail: GoalView) -> list[Line]:
     question = _question(detail)
     if not question or "`clew " in question:
         return []
-    return [[(clean(f'answer with: clew feedback {detail["id"]} "your answer"'), "dim")]]
+    return [[(clean(f"answer with: {detail['answer']}"), "dim")]]
 
 
 def _question(detail: GoalView) -> str:
@@ -274,20 +274,17 @@ def _question(detail: GoalView) -> str:
 
 
 def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
-    since = f"since {local(waiting['since'])}" if waiting.get("since") else ""
-    resume = f"clew continue {clean(detail['id'])}"
+    since, resume = f"since {local(waiting['since'])}", f"clew continue {clean(detail['id'])}"
     if standing(detail) == PAUSED:
-        reason = detail.get("reason") or "paused"
         paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
+        reason = detail["reason"] or "paused"
         return paused if reason == "paused" else [*paused, *paragraph(INDENT, reason)]
     if moment := its_time(waiting["for"]):
         return [[("waits until ", "bold"), (f"{moment}, {since}", "")]]
     lines = paragraph("waits for: ", waited_for(waiting["for"]))
     lines[-1] = [*lines[-1], (f", {since}", "")]
-    may_resume = detail["status"] == "waiting"
-    if waiting.get("until"):
-        now = f"; now: {resume}" if may_resume else ""
-        lines.append([(f"{INDENT}until {local(waiting['until'])}{now}", "dim")])
-    elif may_resume:
-        lines.append([(f"{INDENT}continue: {resume}", "dim")])
+    until = f"until {local(waiting['until'])}" if waiting["until"] else ""
+    again = f"{'now' if until else 'continue'}: {resume}" if detail["status"] == "waiting" else ""
+    if until or again:
+        lines.append([(INDENT + "; ".join(filter(None, (until, again))), "dim")])
     return lines
