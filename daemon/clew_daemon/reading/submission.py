@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -90,7 +90,9 @@ def check_goals(
         raise click.UsageError("- can be given only once: there is one stdin")
     errors: list[str] = []
     checked: list[CheckedGoal] = []
-    here = None if new else _repository_here()
+    here: Path | None = None
+    with suppress(OSError):  # the working directory is gone
+        here = None if new else top_folder(Path.cwd())
     for one in given:
         try:
             goal = checked_goal(instance, _source(one), options)
@@ -127,13 +129,6 @@ def _source(given: str) -> GoalSource:
     # A person chose this very file, so its name need not tell what is in it.
     name = path.name.lstrip(".") or "goal"
     return GoalSource(given, name if path.suffix in SUFFIXES else f"{name}.md", raw)
-
-
-def _repository_here() -> Path | None:
-    try:
-        return top_folder(Path.cwd())
-    except OSError:  # the working directory is gone
-        return None
 
 
 def _placed(
