@@ -130,8 +130,8 @@ class LastKnown(Generic[T]):
         task = self._task
         await asyncio.wait({task}, timeout=within_s)
         if task.done():
-            self._found = task.result()
             self._task = None if task is self._task else self._task
+            self._found = task.result()
         return self._found
 
 
