@@ -130,7 +130,7 @@ class LastKnown(Generic[T]):
         task = self._task
         await asyncio.wait({task}, timeout=within_s)
         if task.done():
-            self._task = None if task is self._task else self._task
+            self._task = None
             self._found = task.result()
         return self._found
 

@@ -157,9 +157,11 @@ class CellRules:
     def cli(self, agent: CliAgentSettings) -> CellSpec:
         """Return the spec of the cell that a coding agent's CLI runs in; raises SpawnError."""
         folders = tuple(map(str, private(self.places, self.state.goal_id, cli=True)))
+        endpoint = urlsplit(agent.base_url or "https:")  # a CLI's own one speaks HTTPS
+        port = endpoint.port or (HTTPS if endpoint.scheme == "https" else HTTP)
         return self._spec(
             _env(self.env, AGENT_ENV),
-            {"private": folders, "write": (), "ports": (endpoint_port(agent.base_url),)},
+            {"private": folders, "write": (), "ports": (port,)},
             acts=False,
             kind="cli",
             argv=(str(cli_program(agent, self.env)),),
@@ -199,14 +201,6 @@ class CellRules:
             "stands_on": self.place,
         }
         return CellSpec(**(own | program))
-
-
-def endpoint_port(base_url: str | None) -> int:
-    """Return the port of an agent's endpoint; a CLI's own endpoint speaks HTTPS."""
-    if not base_url:
-        return HTTPS
-    parts = urlsplit(base_url)
-    return parts.port or (HTTPS if parts.scheme == "https" else HTTP)
 
 
 def executor_env(

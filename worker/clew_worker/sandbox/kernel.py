@@ -173,13 +173,6 @@ def capabilities() -> int:
     return int(low | high << 32)
 
 
-def set_capabilities(mask: int) -> None:
-    """Keep only the capabilities of `mask`, effective and permitted; none are inherited."""
-    low, high = mask & 0xFFFF_FFFF, mask >> 32
-    data = struct.pack("6I", low, low, 0, high, high, 0)
-    _call(_libc.capset, "capset", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
-
-
 def seccomp_filter(program: bytes) -> None:
     """Install a BPF program of struct sock_filter; needs no_new_privs."""
     raw = ctypes.create_string_buffer(program, len(program))
@@ -215,7 +208,10 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
     with contextlib.suppress(OSError):
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     # root in a container has fewer than root outside, and asking for more is refused
-    set_capabilities(sum(1 << number for number in kept) & capabilities())
+    mask = sum(1 << number for number in kept) & capabilities()
+    low, high = mask & 0xFFFF_FFFF, mask >> 32  # effective and permitted; none are inherited
+    data = struct.pack("6I", low, low, 0, high, high, 0)
+    _call(_libc.capset, "capset", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
 
 
 def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
