@@ -6,35 +6,19 @@ import sys
 from contextlib import ExitStack, closing
 
 import aftermath
+import harness
 import pointed
 import points
 import pytest
 from bad_disk import fill, injected, needs_strace, small
 from of_proc import running
 
-GATED = """\
-    ---
-    on_interrupt: retry
-    ---
-    # Write words
-    ## Words
-    - [ ] One
-      ```sh
-      echo one >> words
-      ```
-    - [ ] Wait for a word
-      ```sh
-      until test -e go; do sleep 0.02; done
-      ```
-    - [ ] Two
-      ```sh
-      echo two >> words
-      ```
-    - [ ] Three
-      ```sh
-      echo three >> words
-      ```
-"""
+from surroundings import runbook
+
+pytestmark = pytest.mark.warm
+
+GATE = "until test -e go; do sleep 0.02; done"
+GATED = runbook("echo one >> words", GATE, "echo two >> words", "echo three >> words")
 
 
 @pytest.fixture
@@ -102,26 +86,13 @@ def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
     fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
 
 
-SMALL_GOAL = """
-# Say a word
-## Only this
-- [ ] Say it
-  ```sh
-  echo hello
-  ```
-"""
-
-
 @pytest.mark.long
 def test_reports_and_published_files_that_found_no_room_are_written_when_there_is_some(clew):
     clew.start()
     with ExitStack() as disks:
         outbox = disks.enter_context(small(clew.home / "outbox", "64k"))
         workspace = disks.enter_context(small(clew.folder / "workspace", "256k"))
-        goal = clew.submit(
-            f"---\nworkspace: {workspace}\n---\n"
-            + SMALL_GOAL.replace("echo hello", "until test -e go; do sleep 0.02; done; seq 400")
-        )
+        goal = clew.submit(runbook(f"{GATE}; seq 400", workspace=workspace))
         clew.wait("action.allowed", goal=goal)
         clew.until((workspace / ".agent_context" / "history.jsonl").exists, "the published files")
         (workspace / "go").touch()
@@ -192,15 +163,7 @@ DEADLINES = {
     "clew_daemon.app.lifecycle:LEDGER_CLOSE_S": 1.0,
     "clew_daemon.session.snapshots:LAST_SNAPSHOT_S": 1.0,
 }
-FILLS = """
-# Fill the disk
-## Fill
-- [ ] Write without end
-  ```sh
-  touch ready; until test -e go; do sleep 0.02; done
-  cat /dev/zero > FOLDER/ballast; touch full; sleep 600.25
-  ```
-"""
+FILLS = f"touch ready; {GATE}; cat /dev/zero > FOLDER/ballast; touch full; sleep 600.25"
 
 
 @pytest.fixture
@@ -219,7 +182,7 @@ def filled(make_clew):
             order = points.Order(clew.folder / "counts", constants=DEADLINES)
             env = {pointed.ORDER: pointed.encoded(order)}
             clew.start(under=(sys.executable, pointed.__file__), **env)
-            goal = clew.submit(FILLS.replace("FOLDER", str(disk)))
+            goal = clew.submit(harness.runbook(FILLS.replace("FOLDER", str(disk))))
             workspace = clew.workspace(goal)
             clew.until((workspace / "ready").exists, "the command runs")
             reader = stack.enter_context(

@@ -6,19 +6,11 @@ from pathlib import Path
 
 import apsw
 import pytest
+from harness import runbook
 
-GOAL = """
-    # Say a word
-    ## Only this
-    - [ ] Say it
-      ```sh
-      echo the word is amaranth
-      ```
-    - [ ] Say more
-      ```sh
-      seq 2000
-      ```
-"""
+pytestmark = pytest.mark.warm
+
+GOAL = runbook("echo the word is amaranth", "seq 2000")
 
 
 @pytest.fixture

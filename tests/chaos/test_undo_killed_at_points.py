@@ -20,26 +20,14 @@ from ordinary import give
 
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError
+from surroundings import runbook
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
-GOAL = """\
----
-on_interrupt: retry
-name: tea
-workspace: {workspace}
----
-# Make tea
-## Kitchen
-- [ ] Boil
-  ```sh
-  echo hot > water; rm cup; mkdir shelf; mv spoon shelf; chmod 600 recipe; echo new > pot; echo goal >> shared
-  ```
-- [ ] Wait
-  ```sh
-  {wait}
-  ```
-"""
+WORK = (
+    "echo hot > water; rm cup; mkdir shelf; mv spoon shelf; "
+    "chmod 600 recipe; echo new > pot; echo goal >> shared"
+)
 NAMES = ("water", "cup", "spoon", "recipe", "notes", "shared")
 TWO_AT_A_TIME = {"clew_daemon.undo.undo:RESTORE_MAX": 2}
 
@@ -102,7 +90,7 @@ class Kitchen:
         for name in NAMES:
             (self.folder / name).write_text(f"the {name}\nbefore\n")
         self._counts = (folder / f"counts {n}" for n in itertools.count())
-        self._text = GOAL.format(workspace=self.folder, wait=wait)
+        self._text = runbook(WORK, wait, name="tea", workspace=self.folder)
 
     def submit(self):
         return self.clew.submit(self._text, "tea.md")

@@ -6,28 +6,15 @@ import shutil
 import pytest
 from bad_disk import fill, small
 
+from surroundings import runbook
+
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
-STEPS = """\
----
-on_interrupt: retry
-workspace: {workspace}
----
-# Take steps
-## Steps
-- [ ] One
-  ```sh
-  rm -f large; touch script; chmod 600 script; echo new > made
-  ```
-- [ ] Two
-  ```sh
-  echo more > second
-  ```
-"""
+STEPS = ("rm -f large; touch script; chmod 600 script; echo new > made", "echo more > second")
 
 
 def completed(clew, workspace):
-    goal = clew.start().completed(STEPS.format(workspace=workspace))
+    goal = clew.start().completed(runbook(*STEPS, workspace=workspace))
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     return goal
 

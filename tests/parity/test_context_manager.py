@@ -2,8 +2,6 @@
 
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
-# -- the tree ------------------------------------------------------------------------------------------
-
 
 def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
     task = planned(ctx)[0]
@@ -31,9 +29,6 @@ def test_advancing_goes_over_task_borders_to_the_end(ctx):
     assert ctx.advance_to_next_subtask() is False
 
 
-# -- opening again -------------------------------------------------------------------------------------
-
-
 def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     planned(ctx)
     ctx.mark_subtask_complete(success=True)
@@ -53,9 +48,6 @@ def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     assert len(state.subtask.actions) == 3
 
 
-# -- propose and outcome -------------------------------------------------------------------------------
-
-
 def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(opened):
     for _ in range(2):
         ctx = opened()
@@ -65,9 +57,6 @@ def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(open
     assert [a["result"] for a in published("history.jsonl")] == ["interrupted"] * 4
     refused = ctx.propose("run_cmd", {"cmd": "eat all memory"})
     assert (refused.allowed, refused.reason) == (False, "crash")
-
-
-# -- what is shown -------------------------------------------------------------------------------------
 
 
 def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
@@ -91,3 +80,51 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     assert 'run_cmd({"cmd": "step 1"}) →' not in text
     assert "far away" not in text
     assert "of the done subtask" not in text
+
+
+def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    ctx.state.blocked_actions.clear()
+    assert ctx.record_action(*PYTEST)
+    assert ctx.state.loop_counts == {signature(*PYTEST): 1}
+    assert opened().state.blocked_actions == []
+
+
+def test_blocked_actions_can_be_used_as_the_set_that_seed_000_calls_them(ctx, opened):
+    planned(ctx)
+    ctx.state.blocked_actions.add(signature(*PYTEST))
+    ctx.state.blocked_actions.add(signature(*PYTEST))
+    assert not ctx.record_action(*PYTEST)
+    assert ctx.answer["reason"] == ctx.answer.reason == "blocked_action"
+    assert opened().state.blocked_actions == [signature(*PYTEST)]
+    ctx.state.blocked_actions.discard(signature(*PYTEST))
+    assert ctx.record_action(*PYTEST)
+
+
+def test_the_second_failure_blocks_the_subtask_and_escalates(ctx):
+    subtask = planned(ctx)[0].subtasks[0]
+    ctx.mark_subtask_complete(success=False, reason="one")
+    assert ctx.mark_subtask_complete(success=False, reason="two") == "task"
+    assert (subtask.status, subtask.attempts, subtask.last_failure) == ("blocked", 2, "two")
+    (loop,) = published("loops.json")
+    assert (loop["kind"], loop["escalated_to"]) == ("failures", "task")
+    assert not ctx.record_action(*WRITE)
+    assert ctx.answer.reason == "replan_required"
+
+
+def test_a_goal_is_finished_only_when_nothing_of_it_is_open(ctx):
+    planned(ctx)
+    ctx.mark_subtask_complete(success=True)
+    assert ctx.finish("too early") is False
+    assert ctx.state.goal.status == "in_progress"
+    ctx.advance_to_next_subtask()
+    ctx.mark_subtask_complete(success=True)
+    assert ctx.finish("both are done") is True
+    assert (ctx.state.goal.status, ctx.failing_checks) == ("completed", {})
+
+
+def test_a_goal_that_cannot_be_done_is_finished_as_failed(ctx):
+    assert ctx.finish("no way", success=False) is True
+    assert ctx.state.goal.status == "failed"

@@ -13,28 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from managed import GOAL
 
-from clew_shared.record.model import Subtask, Task
+from clew_shared.record.model import Task
 from clew_worker import ContextManager, ExecutionReflector, Playbook, ToolCall
-
-GOAL = "Create mathx package with add function and tests"
-
-
-@pytest.fixture
-def opened():
-    all_opened = []
-
-    def open_goal(goal=GOAL, *names):
-        ctx = ContextManager()
-        all_opened.append(ctx)
-        ctx.load_or_init(goal)
-        if names:
-            ctx.state.goal.tasks.append(Task("A task", [Subtask(name) for name in names]))
-        return ctx
-
-    yield open_goal
-    for ctx in all_opened:
-        ctx.close()
 
 
 def python(code, folder, *args):
@@ -49,11 +31,6 @@ def python(code, folder, *args):
     )
     return done.stdout + done.stderr
 
-
-# -- the need-to-know text -----------------------------------------------------------------------------
-
-
-# -- the record ----------------------------------------------------------------------------------------
 
 QUICK_START = """
 from clew_worker import ContextManager, Task, Subtask
@@ -97,7 +74,7 @@ c.load_or_init(sys.argv[1])
 
 
 def test_another_process_does_not_interrupt_what_is_in_flight_in_a_live_one(folder, opened):
-    ctx = opened(GOAL, "One")
+    ctx = opened()
     answer = ctx.propose("run_cmd", {"cmd": "make"})
     for end in ("c.close()", "os._exit(0)", "os._exit(0)"):
         assert python(OPENED + end, folder, GOAL) == ""
@@ -148,7 +125,7 @@ def calls_made(ctx, steps):
 def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
     standing = SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
     monkeypatch.setattr("clew_worker.library.local.time", standing)
-    ctx = opened(GOAL, "Long")
+    ctx = opened()
     calls_made(ctx, range(300))
     published = Path(".agent_context/state.json").stat()
     early = calls_made(ctx, range(300, 350))
@@ -159,9 +136,6 @@ def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
     ctx.save()
     state = json.loads(Path(".agent_context/state.json").read_text())
     assert state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] == 950
-
-
-# -- what a person who makes a mistake is told ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,9 +167,6 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(opened, call, error, s
         call(ctx)
     ctx.state.goal.tasks.clear()
     assert ctx.record_action("ls", {}, "success")
-
-
-# -- the other designs' quick starts -------------------------------------------------------------------
 
 
 def test_the_session_of_the_playbook_design_learns_and_shares_across_sessions(tmp_path):

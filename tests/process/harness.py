@@ -31,6 +31,14 @@ GRACE_S = 0.5  # How long a daemon may take that is left over at the end of a te
 POLL_S = 0.01
 PLAYER = Path(__file__).parent / "agents" / "player.py"
 
+PATCHED = """
+import sys
+{patch}
+from clew_daemon.cli import main
+sys.argv = ["clew", *sys.argv[4:]]
+main()
+"""
+
 CONFIG = {
     "daemon": {"settle_s": 0.02, "sweep_s": 0.5},
     "heartbeat": {"interval_s": 0.2, "timeout_s": 20.0},
@@ -60,8 +68,6 @@ class Clew:
         self._before = set(children())
         self.config = {table: dict(keys) for table, keys in CONFIG.items()}
         self.configure(config or {})
-
-    # -- config, goals, agents
 
     def configure(self, tables: dict) -> None:
         """Change keys of the config: {"table.key": value}."""
@@ -110,8 +116,6 @@ class Clew:
         self.wait("goal.completed", goal=goal)
         return goal
 
-    # -- life
-
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
@@ -120,6 +124,10 @@ class Clew:
         if ready:
             self.wait("daemon.ready", since=since)
         return self
+
+    def start_patched(self, patch: str, **env: str) -> "Clew":
+        """Start a daemon in whose process some lines of Python are carried out first."""
+        return self.start(under=(sys.executable, "-c", PATCHED.format(patch=patch)), **env)
 
     def launch(
         self, command: list[str], out: Any, given: str = "", **more: str
@@ -195,8 +203,6 @@ class Clew:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
 
-    # -- the log
-
     def now(self) -> int:
         """The place in the log that has been reached."""
         with contextlib.suppress(FileNotFoundError), self.log.open("rb") as file:
@@ -245,8 +251,6 @@ class Clew:
         """Wait until a function gives something true; that."""
         return until(condition, what, self._tail)
 
-    # -- asking
-
     def ask(self, method: str, **params: object) -> dict:
         return call(self.home / "run" / "control.sock", method, **params)
 
@@ -284,8 +288,6 @@ class Clew:
     def verified(self) -> bool:
         return bool(json.loads(self.cli("verify", "--json"))["ok"])
 
-    # -- processes
-
     def agent_pid(self, goal: str) -> int:
         """The agent of the goal's latest epoch."""
         self.wait("worker.started", goal=goal)
@@ -307,8 +309,6 @@ class Clew:
 
     def folder_of(self, goal: str) -> str:
         return str(Path(self.seen("goal.accepted", goal=goal)[0]["workspace"]).resolve())
-
-    # -- files
 
     def workspace(self, goal: str) -> Path:
         return self.home / "workspaces" / goal
@@ -366,7 +366,7 @@ forge = cache(Forge)  # The process that forks daemons for all tests of this pro
 def is_warm(request: pytest.FixtureRequest) -> bool:
     """Whether the test's daemons may be forked; most attacks, faults and long runs have them started as usual."""
     warm, cold = map(request.node.get_closest_marker, ("warm", "cold"))
-    return bool(warm) or (request.path.parent.name in ("process", "contract", "web") and not cold)
+    return bool(warm) or not (cold or {"process", "contract"}.isdisjoint(request.path.parts))
 
 
 @pytest.fixture

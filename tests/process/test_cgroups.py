@@ -6,37 +6,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import until
+from harness import PATCHED, runbook, until
 from of_proc import children
 
 from clew_daemon.processes import cgroups
 
 DEADLINE_S = 60
 ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
-STARTER = """
-import sys
+GUARDED = """
 from functools import partial
-from clew_daemon import cli
-from clew_daemon.processes import cells, cgroups
-{patch}
-sys.argv[1:4] = []  # the interpreter's own, of the command that this one is put before
-cli.main()
+from clew_daemon.processes import cells
+cells.CellSpec = partial(cells.CellSpec, isolation="guard")
 """
-GUARDED = 'cells.CellSpec = partial(cells.CellSpec, isolation="guard")'
 """A daemon that may not have PID namespaces."""
 
 
-GOAL = """\
----
-on_interrupt: retry
----
-# A goal
-## Steps
-- [ ] One
-  ```sh
-  {command}
-  ```
-"""
 ESCAPE = "(setsid sh -c 'setsid sleep 12345 & echo $! > escaped' >/dev/null 2>&1 &)"
 WAIT = "touch begun; until test -e go; do sleep 0.02; done"
 
@@ -68,12 +52,8 @@ def start(clew, own):
     """Start the daemon in the delegated group, perhaps with something of it patched."""
 
     def starting(patch=""):
-        under = ["sh", "-c", ENTER, str(own)]
-        if patch:
-            script = clew.folder / "starter.py"
-            script.write_text(STARTER.format(patch=patch))
-            under += [sys.executable, str(script)]
-        return clew.start(under=tuple(under))
+        patched = (sys.executable, "-c", PATCHED.format(patch=patch)) if patch else ()
+        return clew.start(under=("sh", "-c", ENTER, str(own), *patched))
 
     return starting
 
@@ -93,7 +73,7 @@ def begun(clew, goal):
 
 def test_each_worker_has_a_group_and_the_daemon_a_leaf(clew, own, start):
     start()
-    goal = clew.submit(GOAL.format(command=WAIT))
+    goal = clew.submit(runbook(WAIT, on_interrupt="retry"))
     begun(clew, goal)
     (base,) = [path for path in own.iterdir() if path.is_dir()]
     found = groups(base)
@@ -111,7 +91,7 @@ def test_each_worker_has_a_group_and_the_daemon_a_leaf(clew, own, start):
 
 def test_what_is_left_of_an_epoch_ends_with_its_group(clew, own, start):
     start(GUARDED)
-    goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
+    goal = clew.submit(runbook(f"{ESCAPE}; {WAIT}", on_interrupt="retry"))
     begun(clew, goal)
     escaped = clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")
     fd = os.pidfd_open(int(escaped[0]))
@@ -126,7 +106,7 @@ def test_what_is_left_of_an_epoch_ends_with_its_group(clew, own, start):
 
 def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(clew, own, start):
     start(GUARDED)
-    goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
+    goal = clew.submit(runbook(f"{ESCAPE}; {WAIT}", on_interrupt="retry"))
     begun(clew, goal)
     escaped = int(clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")[0])
     (leaf,) = own.rglob("executor-*")
@@ -155,6 +135,6 @@ def test_a_worker_cannot_leave_its_group(clew, own, start):
     start()
     command = f"""for f in $(find {own} -name cgroup.procs); do echo $$ > $f && echo $f >> out; done
   mkdir {own}/new && echo new >> out; cat /proc/self/cgroup > seen; true"""
-    goal = clew.completed(GOAL.format(command=command))
+    goal = clew.completed(runbook(command, on_interrupt="retry"))
     assert clew.lines(goal, "out") == []
     assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")

@@ -3,28 +3,15 @@
 import json
 
 import pytest
-from harness import Clew, forge
+from harness import Clew, forge, runbook
 from of_proc import become_subreaper
 from terminal import on_terminal
 
 KEY = "sk-proj-" + "a1B2c3D4" * 4
-GOAL = f"""\
----
-name: tea
-workspace: {{workspace}}
----
-# Make tea
-## Kitchen
-- [ ] Boil
-  ```sh
-  echo hot >> water && mv spoon ladle && rm cup && mkdir empty
-  ```
-- [ ] Steep
-  ```sh
-  printf 'a\\0b' > pot && chmod +x recipe && echo 'api_key = "{KEY}"' > secrets.txt
-  printf '\\033[31mred\\n' > "$(printf 'odd\\033name')"; echo x > my.log
-  ```
-"""
+BOIL = "echo hot >> water && mv spoon ladle && rm cup && mkdir empty"
+STEEP = rf"""printf 'a\0b' > pot && chmod +x recipe && echo 'api_key = "{KEY}"' > secrets.txt
+printf '\033[31mred\n' > "$(printf 'odd\033name')"; echo x > my.log"""
+GOAL = runbook(BOIL, STEEP, name="tea", workspace="{workspace}")
 NAMES = ["cup", "empty", "ladle", '"odd\\033name"', "pot", "recipe", "secrets.txt", "water"]
 
 
@@ -130,9 +117,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
     step = "echo x > cut; rm gone; mkdir in; cp same in/large"
-    goal = clew.start().completed(
-        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  {step}\n  ```\n"
-    )
+    goal = clew.start().completed(runbook(step, workspace=folder))
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     found = {one["path"]: one for one in json.loads(clew.cli("diff", goal, "--json"))["files"]}
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {

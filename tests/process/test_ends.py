@@ -9,6 +9,7 @@ import termios
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from harness import runbook
 
 DEAF = """
 import time
@@ -140,16 +141,6 @@ def test_a_check_that_makes_what_it_needs_once_completes_a_goal(clew):
 
 
 STEP = "echo begun >> begun; until test -e go; do sleep 0.02; done; echo done >> trace"
-RUNBOOK = f"""
-# Wait
-
-## Steps
-- [ ] One
-  ```sh
-  {STEP}
-  ```
-"""
-FOREIGN = "---\nagent: worker\n---\n# Wait\n\n## Steps\n- [ ] One\n"
 ACTS = f"hello()\nif epoch == 1: run({STEP!r})\nnotice('stop') if epoch == 1 else done()"
 LEAVES = f"""
 hello()
@@ -186,9 +177,9 @@ def at_work(make_clew, tmp_path):
             clew.agent("worker", agent, own_tools="propose" in agent)
         workspace = tmp_path / "workspace"
         workspace.mkdir()
-        text = (FOREIGN if agent else RUNBOOK).lstrip()
-        front = f"workspace: {workspace}\n"
-        text = text.replace("---\n", "---\n" + front, 1) if agent else f"---\n{front}---\n{text}"
+        text = (
+            goal_text(f"workspace: {workspace}\n") if agent else runbook(STEP, workspace=workspace)
+        )
         goal = clew.start().submit(text)
         clew.until((workspace / "begun").exists, "the action")
         return clew, goal, workspace

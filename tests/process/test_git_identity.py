@@ -4,21 +4,11 @@ import shutil
 import subprocess
 
 import pytest
+from harness import runbook
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
-COMMIT = """---
-workspace: {workspace}
----
-# Commit
-- [ ] Commit
-  ```text file=new.txt
-  new
-  ```
-  ```sh
-  git add new.txt && git commit -q -m "by clew"
-  ```
-"""
+COMMIT = ("echo new > new.txt", 'git add new.txt && git commit -q -m "by clew"')
 
 
 @pytest.fixture
@@ -61,7 +51,7 @@ def identified(home, name="Ada Example", more=""):
 
 def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home, repository):
     identified(home, more="[credential]\nhelper = !touch /nowhere/helped\n")
-    clew.start().completed(COMMIT.format(workspace=repository))
+    clew.start().completed(runbook(*COMMIT, workspace=repository))
     said = git(repository, "log", "-1", "--format=%an <%ae> %cn <%ce>")
     assert said == "Ada Example <ada@example.com> Ada Example <ada@example.com>\n"
     assert git(repository, "status", "--porcelain") == ""
@@ -73,7 +63,7 @@ def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_
 ):
     identified(home)
     clew.start(GIT_AUTHOR_NAME="Someone Else", GIT_SSH_COMMAND="false")
-    goal = clew.completed("# See\n- [ ] See\n  ```sh\n  env | grep ^GIT_ > seen\n  ```\n")
+    goal = clew.completed(runbook("env | grep ^GIT_ > seen"))
     assert sorted(clew.lines(goal, "seen")) == [
         "GIT_AUTHOR_EMAIL=ada@example.com",
         "GIT_AUTHOR_NAME=Someone Else",

@@ -1,25 +1,16 @@
-"""A goal's whole life with the real daemon: from the file in the inbox to the report in the outbox."""
+"""A goal's whole life with the real daemon, also with bad input and agents of other makers."""
 
 import json
 import os
 import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
 
 import pytest
+import yaml
 from harness import runbook
-
-HELLO = """\
-# Say hello
-
-## Do
-- [ ] Write it
-  ```text file=hello.txt
-  hello
-  ```
-- [ ] Look at it
-  ```sh
-  cat hello.txt
-  ```
-"""
+from llm_server import ScriptedLlm, calls
 
 
 def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_again(clew):
@@ -34,7 +25,7 @@ def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_aga
 
 
 def test_a_goal_whose_dependency_failed_asks_a_person(clew):
-    first = clew.start().submit(f"---\nchecks: {{n: 'false'}}\n---\n{HELLO}", "a.md")
+    first = clew.start().submit(runbook("true", checks="{n: 'false'}"), "a.md")
     second = clew.submit(runbook("true", depends_on=f"[{first}]"), "b.md")
     assert first in clew.wait("goal.blocked", goal=second)["reason"]
 
@@ -50,7 +41,7 @@ def test_root_without_all_of_its_rights_can_run_goals(clew, rights):
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root, and setpriv to take rights away")
     clew.start(under=("setpriv", f"--bounding-set={rights}", "--inh-caps=-all"))
-    clew.completed(HELLO)
+    clew.completed(runbook("echo hello > hello.txt"))
 
 
 # -- .agent_context
@@ -122,3 +113,226 @@ def test_a_block_too_large_for_a_line_of_the_protocol_is_rejected_with_its_line(
     error = (clew.home / "inbox/rejected/one.md.error.txt").read_text()
     assert "line 3" in error
     assert "split it into several items" in error
+
+
+FINE = runbook("echo x >> trace")
+
+
+def test_a_workspace_that_cannot_be_made_asks_a_person_and_goes_on_when_it_can(clew):
+    blocker = clew.folder / "file"
+    blocker.write_text("in the way")
+    goal = clew.start().submit(runbook("echo x >> trace", workspace=blocker / "ws"))
+    assert "workspace" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert str(blocker) in clew.report(goal)
+    blocker.unlink()
+    clew.ask("resume", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+    assert (blocker / "ws" / "trace").read_text() == "x\n"
+
+
+def ledger(clew):
+    return clew.home / "state" / "ledger.db"
+
+
+def completed(clew):
+    """Let one goal complete, stop, and put everything into the main file of the ledger."""
+    goal = clew.start().completed(FINE)
+    clew.report(goal)
+    assert clew.stop() == 0
+    return goal
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(clew):
+    completed(clew)
+    with sqlite3.connect(ledger(clew)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version + 1}")
+    db.close()
+    before = ledger(clew).read_bytes()
+    said = clew.clew("run", code=78)
+    assert "newer" in said
+    assert "Traceback" not in said
+    assert ledger(clew).read_bytes() == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a few MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no byte free."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+
+
+def test_a_full_disk_stops_judging_until_there_is_room_and_nothing_unrecorded_is_done(
+    clew, small_disk
+):
+    clew.configure({"paths.state": str(small_disk / "state")})
+    clew.configure({"log.file": str(clew.folder / "clew.log"), "heartbeat.timeout_s": 60.0})
+    clew.agent(
+        "busy",
+        """
+        hello()
+        for i in range(100_000):
+            run(f"echo {i} >> trace")
+            if Path("enough").exists():
+                break
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit("---\nagent: busy\n---\n# Be busy\n\n## A\n- [ ] one\n- [ ] two\n")
+    clew.wait("action.finished", goal=goal, count=3)
+    fill(small_disk / "ballast")
+    clew.wait("ledger.full")
+    clew.until(lambda: "full" in clew.ask("ping")["status"])
+    clew.drop(FINE, "late.md")
+    since = clew.now()
+    allowed = len(clew.seen("action.allowed", goal=goal))
+    assert len(clew.lines(goal, "trace")) <= allowed
+    assert (clew.home / "inbox" / "late.md").exists()
+    (small_disk / "ballast").unlink()
+    late = clew.wait("goal.accepted", file="late.md", since=since)["goal"]
+    clew.wait("goal.completed", goal=late)
+    clew.wait("action.finished", goal=goal, since=since)
+    (clew.workspace(goal) / "enough").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert clew.verified()
+    lines = clew.lines(goal, "trace")
+    assert lines == sorted(set(lines), key=int)
+    recorded = {action["args"].get("cmd") for action in clew.history(goal)}
+    assert {f"echo {line} >> trace" for line in lines} <= recorded
+
+
+GOAL = "# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
+
+
+def by(agent, text=GOAL, front=""):
+    return f"---\nagent: {agent}\n{front}---\n{text}"
+
+
+def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again_and_again(clew):
+    """It was told that nothing had changed between its refused finishes, and its subtask failed."""
+    clew.agent(
+        "own",
+        """
+        hello()
+        for text in "1234567":
+            Path("a.txt").write_text(text)
+            answer = call("finish", success=True)
+            say([answer["accepted"], answer.get("escalated_to")])
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().completed(by("own", front="checks:\n  seven: grep -q 7 a.txt\n"))
+    assert clew.said(goal, count=7) == [[False, None]] * 6 + [[True, None]]
+
+
+# -- a goal that ends without a check says so; its agent may suggest checks, and is asked about
+
+
+WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
+DONE = calls(("complete_subtask", {"success": True, "summary": "done"}))
+LONG = "# Say hello\n" + "Take care of every one of the following.\n" * 10
+
+
+def goal_file(text="# Say hello\n", **front):
+    return f"---\n{yaml.safe_dump({'agent': 'thinker', **front})}---\n{text}"
+
+
+def plan(*checks, subtasks=("Write it",)):
+    named = [{"name": name, "cmd": cmd} for name, cmd in checks]
+    return calls(
+        ("plan", {"tasks": [{"description": "Files", "subtasks": list(subtasks)}], "checks": named})
+    )
+
+
+def detail(clew, goal):
+    return json.loads(clew.clew("status", goal, "--json"))["goal"]
+
+
+def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
+    script = plan(("there", "test -f hello.txt"), ("fails", "echo no bye; exit 3"))
+    with ScriptedLlm(script, WRITE, DONE) as llm:
+        clew.model(llm, "thinker")
+        goal = clew.start().submit(goal_file(LONG))
+        line = clew.wait("goal.completed", goal=goal)
+        offered = next(t for t in llm.requests[0]["tools"] if t["function"]["name"] == "plan")
+    assert "checks" in offered["function"]["parameters"]["properties"]
+    assert line["verified"] is False
+    assert [(e["name"], e["cmd"]) for e in clew.seen("check.proposed", goal=goal)] == [
+        ("there", "test -f hello.txt"),
+        ("fails", "echo no bye; exit 3"),
+    ]
+    assert clew.seen("check.passed", goal=goal, name="there", suggested=True)
+    assert clew.seen("check.failed", goal=goal, name="fails", suggested=True)
+    assert detail(clew, goal)["suggested_checks"] == [
+        {"name": "there", "cmd": "test -f hello.txt", "passed": True},
+        {"name": "fails", "cmd": "echo no bye; exit 3", "passed": False},
+    ]
+    report = clew.report(goal)
+    block = report.partition("    ---\n")[2].partition("    ---\n")[0]
+    assert yaml.safe_load(block)["checks"] == {
+        "there": "test -f hello.txt",
+        "fails": "echo no bye; exit 3",
+    }
+    assert clew.verified()
+
+
+def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
+    key = "sk-abcdefghijklmnop1234567890"
+    with ScriptedLlm(plan(("k", f"test {key} = x"), ("fine", "true")), WRITE, DONE) as llm:
+        clew.model(llm, "thinker")
+        goal = clew.start().completed(goal_file(LONG))
+    assert [one["name"] for one in clew.seen("check.proposed", goal=goal)] == ["fine"]
+    assert key not in clew.log.read_text()
+    assert key not in clew.report(goal)
+
+
+def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
+    clew.agent(
+        "waiting",
+        'import time\nhello()\nsay("here")\nwhile not os.path.exists("go"): time.sleep(0.01)\ndone()',
+    )
+    goal = clew.start().submit("---\nagent: waiting\n---\n# Wait\n")
+    clew.said(goal)
+
+    def begun(count):
+        clew.said(goal, count=count)
+        return clew.goal(goal)["restarts"]
+
+    clew.clew("pause", goal)
+    clew.clew("resume", goal)
+    assert begun(2) == 0
+    clew.kill_agent(goal)
+    assert begun(3) == 1
+    clew.kill()
+    clew.start()
+    assert begun(4) == 1
+    clew.stop()
+    clew.start()
+    assert begun(5) == 1
+    clew.clew("cancel", goal)
+    clew.clew("retry", goal)
+    assert begun(6) == 1
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert (clew.goal(goal)["epoch"], clew.goal(goal)["restarts"]) == (6, 1)
+    assert clew.state(goal)["restarts"] == 1
+    assert "- restarts: 1\n" in clew.report(goal)

@@ -5,23 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness import DEADLINE_S, remove_at_once
+from harness import DEADLINE_S, remove_at_once, runbook
 from of_proc import paused
 
-DONE = """
-# Say a word
-
-## Only this
-- [ ] Say it
-  ```sh
-  echo the word is amaranth
-  ```
-"""
-STEPS = 400
-WORK = "\n".join(
-    ["---", "on_interrupt: retry", "---", "# Work on", "", "## Do"]
-    + [f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace; sleep 0.05\n  ```" for i in range(STEPS)]
-)
+DONE = runbook("echo the word is amaranth", title="Say a word")
+STEPS = [f"echo {i} >> trace; sleep 0.05" for i in range(400)]
+WORK = runbook(*STEPS, on_interrupt="retry")
 
 
 def ledger_of(clew) -> Path:

@@ -13,13 +13,14 @@ from functools import cache
 import pytest
 from harness import DEADLINE_S, Clew, forge
 from of_proc import become_subreaper
+from rich.cells import cell_len
 from terminal import Terminal, on_terminal
 
 from clew_daemon.cli.app import clew as command_line
 from clew_daemon.logs.look import in_words
 
 pytestmark = pytest.mark.xdist_group("on_a_terminal")  # what was printed is used by several tests
-LOOKS = {"colour": {"TERM": "xterm-256color"}, "no colour": {"NO_COLOR": "1"}}
+WIDTH = 60
 UNWANTED = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 END = "\x1e"
 RUNNER = f"""
@@ -169,7 +170,7 @@ class Prints:
         self.commands = commands(clew)
         self.printed = cache(self._printed)
 
-    def _printed(self, width: int = 0, look: str = "") -> list[tuple[str, str]]:
+    def _printed(self, width: int) -> list[tuple[str, str]]:
         env = {k: v for k, v in self.clew.environment().items() if k not in UNWANTED}
         args = json.dumps([["--home", str(self.clew.home), *one] for one in self.commands])
         argv = [sys.executable, "-c", RUNNER, args]
@@ -178,7 +179,7 @@ class Prints:
                 argv, env=env, timeout=DEADLINE_S, stdout=-1, stderr=subprocess.STDOUT, check=True
             ).stdout.decode()
         else:
-            text = on_terminal(argv, env | {"TERM": "xterm-256color"} | LOOKS[look], width)
+            text = on_terminal(argv, env | {"TERM": "xterm-256color"}, width)
         said, codes = text.split(END)[0::2], text.split(END)[1::2]
         assert len(codes) == len(self.commands), said[-1]
         return list(zip(said, codes, strict=False))
@@ -195,13 +196,9 @@ def letters(text: str, args: list[str]) -> str:
     return re.sub(r"\d" if args == ["doctor"] else r"\s", "", line).replace(" ", "")
 
 
-TERMINALS = [(60, "no colour"), (120, "colour")]
-
-
-@pytest.mark.parametrize(("width", "look"), TERMINALS)
-def test_a_terminal_shows_all_that_a_pipe_gets(prints, width, look):
+def test_a_terminal_shows_all_that_a_pipe_gets(prints):
     wrong = []
-    piped, shown = prints.printed(), prints.printed(width, look)
+    piped, shown = prints.printed(0), prints.printed(WIDTH)
     for args, (in_pipe, code), (on_it, same) in zip(prints.commands, piped, shown, strict=True):
         one, other = letters(in_pipe, args), letters(on_it, args)
         if one != other or code != same or not one:
@@ -211,23 +208,16 @@ def test_a_terminal_shows_all_that_a_pipe_gets(prints, width, look):
     assert [(a, o[:400], t[:400]) for a, _, _, o, t in wrong] == []
 
 
-@pytest.mark.parametrize(("width", "look"), TERMINALS)
-def test_lines_are_wrapped_between_words(prints, width, look):
+def test_lines_are_wrapped_between_words(prints):
     wide = []
-    for args, (said, _) in zip(prints.commands, prints.printed(width, look), strict=True):
+    for args, (said, _) in zip(prints.commands, prints.printed(WIDTH), strict=True):
         if args[:1] not in (["status"], ["history"], ["show"], ["loops"], ["context"], ["config"]):
             continue
         if "--json" in args or "--check" in args or len(args) < 1:
             continue
         lines = [ANSI.sub("", line) for line in said.split("\n") if not line.startswith("clew: ")]
-        wide += [(args, line) for line in lines if cells(line) > width and len(line.split()) > 1]
+        wide += [(args, line) for line in lines if cell_len(line) > WIDTH and len(line.split()) > 1]
     assert not wide
-
-
-def cells(line: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(line)
 
 
 def test_what_a_person_needs_to_know_of_a_goal_is_shown_whole(home):
@@ -240,14 +230,12 @@ def test_what_a_person_needs_to_know_of_a_goal_is_shown_whole(home):
     assert TITLE in failing
 
 
-@pytest.mark.parametrize(("width", "look"), TERMINALS)
-def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look):
+def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints):
     clew = prints.clew
     args = ["logs", "-n", "30"]
     entries = [json.loads(line) for line in clew.clew(*args).splitlines()]
     kept = {k: v for k, v in clew.environment().items() if k not in UNWANTED}
-    env = kept | {"TERM": "xterm-256color"} | LOOKS[look]
-    shown = letters(on_terminal(clew.command(*args), env, width), [])
+    shown = letters(on_terminal(clew.command(*args), kept | {"TERM": "xterm-256color"}, WIDTH), [])
     for entry in entries:
         for key in entry.keys() - {"timestamp", "seq"}:
             said = in_words(entry, key)

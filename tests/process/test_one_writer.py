@@ -1,4 +1,4 @@
-"""One daemon per ledger, and every command finds it, whatever the environment says."""
+"""One daemon per ledger and per inbox, and every command finds it; a copied home does not work a second time."""
 
 import json
 import os
@@ -8,20 +8,12 @@ import subprocess
 import sys
 
 import pytest
-from harness import DEADLINE_S
-from of_proc import alive
+from harness import DEADLINE_S, Clew, forge, remove_at_once, runbook
+from of_proc import alive, children
 
 from clew_shared.ledger.lock import acquire, beside
 
-LONG = """
-# Wait long
-
-## Do
-- [ ] Wait
-  ```sh
-  sleep 600
-  ```
-"""
+LONG = runbook("sleep 600")
 RACE = """
 import asyncio, sys
 from pathlib import Path
@@ -161,3 +153,105 @@ def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew)
     assert not alive(agent)
     assert str(path) in clew.seen("daemon.stopped")[-1]["reason"]
     assert clew.verified()
+
+
+WORK = runbook(*(f"echo {i} >> trace; sleep 0.05" for i in range(400)))
+LATER = runbook("true", not_before="2999-01-01T00:00:00Z")
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A second home, whose folder is filled by the test."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    clew = Clew(folder, forge=forge())
+    remove_at_once(clew.home)
+    yield clew
+    clew.close()
+
+
+def copied(clew, second) -> None:
+    """What `cp -a` makes of a home; the sockets of a living daemon are no files to copy."""
+    shutil.copytree(
+        clew.home, second.home, symlinks=True, ignore=shutil.ignore_patterns("*.sock", "*.part")
+    )
+    second._before = set(children())  # what runs now is not the second home's
+
+
+def working(clew) -> str:
+    goal = clew.start().submit(WORK, "work.md")
+    clew.wait("action.finished", goal=goal, count=3)
+    return goal
+
+
+def test_a_copy_beside_the_living_original_waits_for_a_person_and_ends_nothing(clew, second):
+    goal = working(clew)
+    later = clew.submit(LATER, "later.md")
+    agent = clew.agent_pid(goal)
+    copied(clew, second)
+    second.start()
+    views = second.goals()
+    assert {views[goal]["status"], views[later]["status"]} == {"blocked"}
+    assert f"copied or moved from {clew.home / 'state'}" in views[goal]["reason"]
+    report = second.report(goal)
+    assert f"clew continue {goal}" in report
+    assert f"clew cancel {goal}" in report
+
+    clew.wait("action.finished", since=clew.now(), goal=goal, count=5)
+    assert alive(agent)
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+    assert not second.seen("worker.started")
+    assert not second.seen("worker.leftover")
+    lines = clew.lines(goal, "trace")
+    assert len(lines) == len(set(lines))
+    assert second.stop() == 0
+    assert second.verified()
+
+    second.start()  # it is known by now, and the goals are still a person's
+    assert second.goal(goal)["status"] == "blocked"
+    second.clew("cancel", goal)
+    assert second.stop() == 0
+    assert clew.stop() == 0
+
+
+def test_a_home_that_is_renamed_is_the_same_home(clew, second):
+    later = clew.start().submit(LATER, "later.md")
+    assert clew.stop() == 0
+    clew.home.rename(second.home)
+    second.start()
+    assert second.goal(later)["status"] == "queued"
+    assert not second.seen("home.other")
+
+
+NOTE = runbook("echo once >> trace")
+
+
+def test_a_second_daemon_on_the_same_inbox_refuses_to_start_and_says_who_owns_it(make_clew):
+    first = make_clew(name="first").start()
+    second = make_clew({"paths.inbox": str(first.home / "inbox")}, name="second")
+    second.start(ready=False)
+    assert second.daemon.wait(60) == 1
+    said = second.log.read_text()
+    assert "belongs to another daemon" in said
+    assert str(first.daemon.pid) in said
+    assert "[paths] inbox" in said
+    goal = first.submit(NOTE)
+    first.wait("goal.completed", goal=goal)
+    assert first.lines(goal, "trace") == ["once"]
+
+
+def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken(make_clew):
+    first = make_clew(name="first").start()
+    first.kill()
+    inbox = first.home / "inbox"
+    first.drop(NOTE, "claimed.md")
+    found = (inbox / "claimed.md").stat()
+    mark = f"{found.st_ino:x}-{found.st_ctime_ns:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    (inbox / "claimed.md").rename(inbox / f".clew-claimed-{mark}.claimed.md")
+    second = make_clew({"paths.inbox": str(inbox)}, name="second").start()
+    goal = second.wait("goal.accepted", file="claimed.md")["goal"]
+    second.wait("goal.completed", goal=goal)
+    assert {path.name for path in inbox.iterdir() if path.is_file()} == {".clew.lock"}
+
+
+# -- the inbox of a daemon that is killed again and again while it takes files

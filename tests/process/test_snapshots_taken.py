@@ -4,22 +4,11 @@ import json
 import os
 import shutil
 import signal
-import sys
 
 import pytest
 from harness import runbook
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-
-OTHER_GIT = """
-import sys
-from clew_daemon.host import git
-git.SYSTEM_GIT = ({path!r},)
-from clew_daemon.cli import main
-sys.argv = ["clew", *sys.argv[4:]]
-main()
-"""
-"""A daemon whose system has another git, or none; it is given the command line of the real one."""
 
 
 def moments(clew, goal):
@@ -28,7 +17,8 @@ def moments(clew, goal):
 
 def start_with_git(clew, path):
     """Start a daemon that finds no git but this one, wherever the real one is."""
-    clew.start(under=(sys.executable, "-c", OTHER_GIT.format(path=str(path))), PATH="/nowhere")
+    patch = f"from clew_daemon.host import git\ngit.SYSTEM_GIT = ({str(path)!r},)"
+    clew.start_patched(patch, PATH="/nowhere")
 
 
 def finished(clew, *commands, status="completed", **kwargs):
@@ -156,23 +146,15 @@ def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, w
 # -- what each action changed, as history.jsonl and `clew history` show it
 
 
-RUNBOOK = r"""# Change files
-## Do it
-- [ ] it
-  ```sh
-  mkdir -p src && printf one > src/a && printf odd > "$(printf 'o\nd\377d')"
-  ```
-  ```sh
-  cat src/a
-  ```
-  ```sh
-  rm -r src && for i in $(seq 150); do : > $(printf 'n%03d' $i); done
-  ```
-"""
+CHANGES = (
+    """mkdir -p src && printf one > src/a && printf odd > "$(printf 'o\\nd\\377d')\"""",
+    "cat src/a",
+    "rm -r src && for i in $(seq 150); do : > $(printf 'n%03d' $i); done",
+)
 
 
 def test_history_has_the_paths_that_each_command_changed(clew):
-    goal = clew.start().completed(RUNBOOK)
+    goal = clew.start().completed(runbook(*CHANGES))
     clew.stop()
     paths = [line["paths"] for line in clew.history(goal)]
     assert paths == [

@@ -3,16 +3,16 @@
 import contextlib
 import json
 
+from harness import runbook
+
 from clew_daemon.reading import follow
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.instance import Instance
 from clew_shared.ledger.reader import Reader
 
 MANY = 40
-STEPS = "---\non_interrupt: retry\n---\n# Count\n## Do\n" + "".join(
-    f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
-)
-SHORT = "# Short\n## Do\n- [ ] One\n  ```sh\n  echo one\n  ```\n"
+STEPS = runbook(*(f"echo number {n}" for n in range(MANY)), on_interrupt="retry")
+SHORT = runbook("echo one")
 
 
 class Follower:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import runbook
 from user_manager import in_user_manager
 
 __all__ = ["in_user_manager"]
@@ -28,17 +29,8 @@ own_tools = true
 command = ["PYTHON", "-I", "-B", "PLAYER", "THOROUGH"]
 """
 
-GOAL = """\
----
-on_interrupt: retry
----
-# Wait for a word
-## Steps
-- [ ] One
-  ```sh
-  echo begun >> begun; until test -e go; do sleep 0.05; done; echo done > done
-  ```
-"""
+WAITS = "echo begun >> begun; until test -e go; do sleep 0.05; done; echo done > done"
+GOAL = runbook(WAITS, on_interrupt="retry")
 
 THOROUGH_GOAL = """\
 ---

@@ -4,25 +4,15 @@ import json
 import subprocess
 
 import pytest
+from harness import runbook
 from terminal import EOF, on_terminal
 from tests.process.cells.snapshots import picture
 
-GOAL = """\
----
-name: tea
-workspace: {workspace}
----
-# Make tea
-## Kitchen
-- [ ] Boil
-  ```sh
-  echo hot > water && rm cup && mkdir -p shelf && mv spoon shelf/spoon
-  ```
-- [ ] Steep
-  ```sh
-  echo leaves >> water && echo new > pot && chmod 600 recipe
-  ```
-"""
+STEPS = (
+    "echo hot > water && rm cup && mkdir -p shelf && mv spoon shelf/spoon",
+    "echo leaves >> water && echo new > pot && chmod 600 recipe",
+)
+GOAL = runbook(*STEPS, name="tea", workspace="{workspace}")
 
 
 @pytest.fixture
@@ -93,11 +83,10 @@ def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_i
     clew, tmp_path, undone, busy
 ):
     (tmp_path / "outer" / "inner").mkdir(parents=True)
-    text = "---\nworkspace: {}\n---\n# Work\n## S\n- [ ] one\n  ```sh\n  {}\n  ```\n"
     clew.start()
     place = tmp_path / "outer" / undone
-    goal = clew.completed(text.format(place, "echo new > pot"))
-    other = clew.submit(text.format(tmp_path / "outer" / busy, "sleep 600"))
+    goal = clew.completed(runbook("echo new > pot", workspace=place))
+    other = clew.submit(runbook("sleep 600", workspace=tmp_path / "outer" / busy))
     clew.wait("action.allowed", goal=other)
     assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", "--theirs", code=1)
     assert (place / "pot").exists()
@@ -207,9 +196,6 @@ WORK = """\
 echo more >> notes && echo more >> recipe && chmod 755 cup && ln -sf cup spoon
 rm untracked && mv water drink && mkdir -p a/b && echo new > a/b/c && ln -sf nowhere .gitignore
 """
-RUNBOOK = "# Work\n## Work\n" + "".join(
-    f"- [ ] Step {n}\n  ```sh\n  {line}\n  ```\n" for n, line in enumerate(WORK.splitlines())
-)
 
 
 def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository):
@@ -217,8 +203,8 @@ def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, reposito
     (repository / ".git" / "info" / "exclude").write_text(".agent_context\n")
     git(repository, "update-index", "-q", "--refresh")
     before, said = bytes_of(repository), git_says(repository)
-    head = f"---\nname: tea\nworkspace: {repository}\n---\n"
-    goal = clew.start().completed(head + RUNBOOK)
+    clew.start()
+    goal = clew.completed(runbook(*WORK.splitlines(), name="tea", workspace=repository))
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     assert git_says(repository) != said
     clew.cli("undo", goal, "--yes")
@@ -279,9 +265,7 @@ def test_what_a_person_writes_during_an_undo_of_any_number_of_files_is_left_by_t
 
 def worked(clew, folder, *commands):
     """The id of a goal that has carried out these commands in a folder, and has ended."""
-    items = "".join(f"- [ ] {n}\n  ```sh\n  {one}\n  ```\n" for n, one in enumerate(commands))
-    goal = clew.submit(f"---\nname: tea\nworkspace: {folder}\n---\n# Work\n## S\n{items}", "tea.md")
-    clew.wait("goal.completed", goal=goal)
+    goal = clew.completed(runbook(*commands, name="tea", workspace=folder), "tea.md")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     return goal
 

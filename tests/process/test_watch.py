@@ -5,28 +5,13 @@ import signal
 import threading
 
 import pytest
-from harness import DEADLINE_S, until
+from harness import DEADLINE_S, runbook, until
 from terminal import Terminal
 
 MANY = 25
-QUICK = "# Count\n## Do\n" + "".join(
-    f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
-)
-GATED = """\
----
-on_interrupt: retry
----
-# Wait for a sign
-## Do
-- [ ] Wait
-  ```sh
-  echo begun > begun; until test -e go; do sleep 0.02; done; echo went on
-  ```
-- [ ] End
-  ```sh
-  echo the end
-  ```
-"""
+QUICK = runbook(*(f"echo number {n}" for n in range(MANY)), title="Count")
+WAITS = "echo begun > begun; until test -e go; do sleep 0.02; done; echo went on"
+GATED = runbook(WAITS, "echo the end", title="Wait for a sign", on_interrupt="retry")
 
 
 class Watching:
@@ -206,7 +191,7 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     final = window.text[window.text.rindex("Ctrl-C stops watching") :]
     assert goal in final
     assert "[x]     " not in final
-    for said in ("Wait for a sign", "completed", "Do", "End"):
+    for said in ("Wait for a sign", "completed", "Steps", "Step 1"):
         assert said in final, final
     assert "completed, unverified 100%" in window.text
     assert window.raw.endswith(b"\n")

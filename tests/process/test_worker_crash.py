@@ -4,29 +4,19 @@ import contextlib
 import json
 import os
 import signal
+import time
 import uuid
 from pathlib import Path
 
 import pytest
+from harness import runbook
 from of_proc import children, nursery, running
 
-STEPS = """\
-# Take steps
-
-## Steps
-- [ ] One
-  ```sh
-  echo 1 >> trace
-  ```
-- [ ] Two
-  ```sh
-  echo begun >> begun; until test -e go; do sleep 0.02; done; echo 2 >> trace
-  ```
-- [ ] Three
-  ```sh
-  echo 3 >> trace
-  ```
-"""
+STEPS = runbook(
+    "echo 1 >> trace",
+    "echo begun >> begun; until test -e go; do sleep 0.02; done; echo 2 >> trace",
+    "echo 3 >> trace",
+)
 
 
 def foreign(name):
@@ -247,3 +237,139 @@ def test_the_last_line_that_an_agent_printed_stands_in_the_question(clew):
     for goal, end in zip(goals, ends, strict=True):
         clew.wait("goal.blocked", goal=goal)
         assert "no license" in clew.report(goal), end
+
+
+@pytest.mark.cold
+def test_an_agent_that_does_not_stop_is_killed_after_its_grace(make_clew):
+    clew = make_clew({"restart.stop_grace_s": 0.5})
+    clew.agent("deaf", "import signal\nsignal.signal(15, signal.SIG_IGN)\nhello()\nnotice('never')")
+    goal = clew.start().submit(foreign("deaf"))
+    clew.wait("worker.ready", goal=goal)
+    began = time.monotonic()
+    assert clew.stop() == 0
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.cold
+def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
+    clew = make_clew({"restart.stop_grace_s": 60.0})
+    marker = f"7{uuid.uuid4().int % 10**9}"
+    clew.agent("deaf", f"hello()\nrun('sleep {marker} &')\nnotice('never')")
+    goal = clew.start().submit(foreign("deaf"))
+    clew.until(lambda: running(marker))
+    clew.daemon.send_signal(signal.SIGINT)
+    clew.wait("daemon.stopping")
+    assert clew.stop(signal.SIGINT) == 1
+    assert not running(marker)
+    assert clew.verified()
+    clew.configure({"restart.stop_grace_s": 0.5})  # the agent is deaf to the end of the test, too
+    clew.start()
+    assert clew.goal(goal)["status"] == "in_progress"
+
+
+ONE = "# Do it\n\n## S\n- [ ] one\n  ```sh\n  {cmd}\n  ```\n"
+UNTIL = "test -e go || echo x >> begun; until test -e go; do sleep 0.02; done"
+
+
+UNEXPECTED = """
+from types import SimpleNamespace
+FAULT = '''
+import sys
+from clew_worker.executor.tools import registry
+def carry_out(name, args, context):
+    raise OverflowError("int too large to convert")
+registry.carry_out = carry_out
+from clew_worker.cell import nursery
+sys.exit(nursery.main(["nursery", *sys.argv[1:]]))
+'''
+from clew_daemon.processes import nursery as warm
+start = warm.subprocess.Popen
+def popen(command, **named):
+    rest = command[command.index("clew_worker.cell.nursery") + 1 :]
+    return start([sys.executable, "-c", FAULT, *rest], **named)
+warm.subprocess = SimpleNamespace(**vars(warm.subprocess) | {"Popen": popen})
+"""
+"""A daemon in whose executors every tool meets an error that nobody has thought of."""
+
+
+def kill_at_its_check(clew, goal):
+    clew.until(lambda: clew.lines(goal, "begun") == ["x"])
+    os.kill(clew.executor_pid(goal), signal.SIGKILL)
+    clew.until(lambda: clew.lines(goal, "begun") == ["x", "x"])
+    (clew.workspace(goal) / "go").touch()
+
+
+def test_a_check_whose_executor_died_is_run_again_and_does_not_fail_the_goal(clew):
+    front = f"---\nchecks: {{slow: '{UNTIL}'}}\n---\n"
+    goal = clew.start().submit(front + ONE.format(cmd="true"))
+    kill_at_its_check(clew, goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.seen("executor.died", goal=goal)
+    assert not clew.seen("check.failed", goal=goal)
+
+
+def test_an_error_of_the_executor_that_nobody_expected_is_named_in_the_log_and_the_question(clew):
+    clew.start_patched(UNEXPECTED)
+    goal = clew.submit(ONE.format(cmd="true"))
+    clew.wait("goal.blocked", goal=goal)
+    error = "OverflowError: int too large to convert"
+    assert error in clew.seen("executor.died", goal=goal)[0]["reason"]
+    cut_off = clew.seen("action.interrupted", goal=goal)[0]
+    assert (cut_off["reason"], error in cut_off["detail"]) == ("executor_died", True)
+    said = clew.cli("status", goal)
+    assert error in said, said
+
+
+GOAL = "# Work\n\n## S\n- [ ] one\n  ```sh\n  true\n  ```\n"
+FAULTS = {
+    "a module that is missing since an upgrade": """
+from clew_daemon.session.methods import Methods
+def choose(self):
+    import clew_daemon.no_longer_there
+Methods._choose_strategies = choose
+""",
+    "an error while the goal is queued": """
+from clew_daemon.record.goals import GoalStore
+emit = GoalStore.emit
+async def failing(self, core, event, *rest, **named):
+    if event.kind == "goal_started":
+        raise ZeroDivisionError("division by zero")
+    await emit(self, core, event, *rest, **named)
+GoalStore.emit = failing
+""",
+    "an event that the fold cannot take in": """
+from clew_shared.record import events, fold
+real = fold.TABLE["action_allowed"]
+def half(state, event, seq):
+    real(state, event, seq)
+    raise IndexError("list index out of range")
+fold.TABLE["action_allowed"] = half
+""",
+}
+SAID = (
+    "ModuleNotFoundError: No module named",
+    "ZeroDivisionError: division",
+    "IndexError: list index",
+)
+
+
+@pytest.mark.parametrize(("fault", "said"), [*zip(FAULTS.values(), SAID, strict=True)], ids=FAULTS)
+def test_an_unexpected_error_in_a_run_ends_at_a_person(make_clew, fault, said):
+    clew = make_clew({"restart.max_restarts": 3, "restart.backoff_initial_s": 0.05})
+    clew.start_patched(fault)
+    goal = clew.submit(GOAL)
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert said in blocked["reason"]
+    assert said in blocked["question"]
+    assert "clew continue" in blocked["question"]
+    failed = clew.seen("goal.run_failed", goal=goal) + clew.seen("daemon.bug", goal=goal)
+    assert len(failed) == 4
+    assert all("Traceback" in str(line) for line in failed)
+    assert clew.goal(goal)["pid"] is None
+    clew.kill()
+    since = clew.now()
+    clew.start()  # whole again
+    clew.ask("resume", goal=goal)
+    clew.wait("goal.completed", goal=goal, since=since)
+    clew.stop()
+    clew.events.clear()  # these faults were wanted

@@ -1,20 +1,17 @@
 """Screens of a terminal as an SVG picture: one, or several that follow each other as a recording."""
 
-import re
-from collections import Counter
+import io
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from rich.ansi import AnsiDecoder
-from rich.color import Color
-from rich.style import Style
+from rich.console import Console
+from rich.terminal_theme import SVG_EXPORT_THEME
+from rich.text import Text
 
-CHAR, LINE, FONT, MARGIN = 7.83, 18, 13, 14
-BACKGROUND, FOREGROUND = "#121212", "#e0e0e0"
-STYLE = (
-    f'text{{font:{FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;'
-    f"white-space:pre;fill:{FOREGROUND}}}"
-)
+CHAR, LINE, MARGIN, SCALE = 12.2, 24.4, 14, 0.64
+"""How large the cells are that rich draws, and how much smaller they are shown."""
+PARTS = "{styles}\0<g>{backgrounds}<g class='{unique_id}-matrix'>{matrix}</g></g>\0{lines}"
+STYLE = 'text{font:20px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}'
 
 
 @dataclass(frozen=True)
@@ -25,18 +22,12 @@ class Frame:
     seconds: float
 
 
-def still(frame, title, columns, rows):
-    """Draw one screen."""
-    return _document([_frame(frame.screen)], "", title, columns, rows)
-
-
-def recording(frames, title, columns, rows):
-    """Draw screens that follow each other, again and again; where motion is not wanted, the last one."""
-    drawn = [f'<g class="f" id="f{n}">{_frame(one.screen)}</g>' for n, one in enumerate(frames)]
-    return _document(drawn, _animation(frames), title, columns, rows)
-
-
-def _animation(frames):
+def picture(frames, title, columns, rows):
+    """Draw a screen, or screens that follow each other again and again; without motion, the last one."""
+    width, height = round(columns * CHAR + 2 * MARGIN), round(rows * LINE + 2 * MARGIN)
+    styles, drawn, clips = zip(
+        *(_drawn(one.screen, columns, f"f{n}") for n, one in enumerate(frames)), strict=True
+    )
     whole, began, rules = sum(one.seconds for one in frames), 0.0, []
     for n, one in enumerate(frames):
         start, end = 100 * began / whole, 100 * (began + one.seconds) / whole
@@ -46,84 +37,25 @@ def _animation(frames):
             f"#f{n}{{animation:k{n} {whole:.1f}s step-end infinite}}"
         )
         began += one.seconds
-    return (
+    motion = (
         ".f{visibility:hidden}.f:last-of-type{visibility:visible}"
         f"@media (prefers-reduced-motion:no-preference){{{''.join(rules)}}}"
     )
-
-
-def _document(drawn, animation, title, columns, rows):
-    width, height = round(columns * CHAR + 2 * MARGIN), rows * LINE + 2 * MARGIN
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n'
-        f'<style>{STYLE}{animation}</style>\n<rect width="{width}" height="{height}" rx="8" fill="{BACKGROUND}"/>\n'
+    style = STYLE + "".join(styles) + motion * (len(frames) > 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width * SCALE:.0f}" '
+        f'height="{height * SCALE:.0f}" role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n'
+        f"<style>{style}</style>\n<defs>{''.join(clips)}</defs>\n"
+        f'<rect width="{width}" height="{height}" rx="8" fill="#121212"/>\n'
+        f'<g transform="translate({MARGIN},{MARGIN})">\n'
+        + "\n".join(f'<g class="f" id="f{n}">{one}</g>' for n, one in enumerate(drawn))
+        + "\n</g>\n</svg>\n"
     )
-    return head + "\n".join(drawn) + "\n</svg>\n"
 
 
-def _frame(screen):
-    rows = [_runs(line) for line in AnsiDecoder().decode(screen.removesuffix("\n"))]
-    common = Counter(back for row in rows for _, text, _, back in row for _ in text)
-    usual = common.most_common(1)[0][0] if common else BACKGROUND
-    width = max((column + len(text) for row in rows for column, text, *_ in row), default=0)
-    size = f'width="{width * CHAR:.1f}" height="{len(rows) * LINE}"'
-    whole = f'<rect x="{MARGIN}" y="{MARGIN}" {size} fill="{usual}"/>' * (usual != BACKGROUND)
-    return whole + "".join(_row(n, row, usual) for n, row in enumerate(rows))
-
-
-def _runs(line):
-    """Give the parts of a line that look the same: column, text, style, background."""
-    found, plain = [], line.plain
-    styles = [Style()] * len(plain)
-    for span in line.spans:
-        for at in range(span.start, min(span.end, len(plain))):
-            styles[at] += span.style if isinstance(span.style, Style) else Style.parse(span.style)
-    for at, (char, style) in enumerate(zip(plain, styles, strict=True)):
-        if found and found[-1][2] == style:
-            found[-1][1] += char
-        else:
-            found.append([at, char, style, _colours(style)[1]])
-    return found
-
-
-def _colours(style):
-    fore, back = _hex(style.color, FOREGROUND), _hex(style.bgcolor, BACKGROUND)
-    return (back, fore) if style.reverse else (fore, back)
-
-
-def _hex(colour, default):
-    if colour is None or colour == Color.default():
-        return default
-    return colour.get_truecolor().hex
-
-
-def _row(number, runs, usual):
-    top = MARGIN + number * LINE
-    rects, texts = [], []
-    for column, text, style, back in runs:
-        if back != usual:
-            rects.append(
-                f'<rect x="{_x(column)}" y="{top}" width="{len(text) * CHAR:.1f}" height="{LINE}" fill="{back}"/>'
-            )
-        texts += [_text(column + at, part, style) for at, part in _words(text)]
-    line = f'<text y="{top + FONT}">{"".join(texts)}</text>' if texts else ""
-    return "".join(rects) + line
-
-
-def _words(text):
-    """Split a text where it has two spaces, so that columns stay where they are with every font."""
-    return [(found.start(), found[0]) for found in re.finditer(r"\S+(?: \S+)*", text)]
-
-
-def _text(column, text, style):
-    fore, _ = _colours(style)
-    places = _x(column) if text.isascii() else " ".join(_x(column + n) for n in range(len(text)))
-    look = "" if fore == FOREGROUND else f' fill="{fore}"'
-    look += ' font-weight="bold"' if style.bold else ""
-    look += ' opacity=".6"' if style.dim else ""
-    return f'<tspan x="{places}"{look}>{escape(text)}</tspan>'
-
-
-def _x(column):
-    return f"{MARGIN + column * CHAR:.1f}"
+def _drawn(screen, columns, name):
+    """Give the rules, the drawing and the clip paths of a screen, as rich draws it."""
+    console = Console(record=True, width=columns, file=io.StringIO())
+    console.print(Text.from_ansi(screen.removesuffix("\n")), no_wrap=True, crop=True)
+    svg = console.export_svg(theme=SVG_EXPORT_THEME, code_format=PARTS, unique_id=name)
+    return svg.split("\0")

@@ -2,7 +2,7 @@
 
 import time
 
-from terminal_svg import Frame, recording, still
+from terminal_svg import Frame, picture
 from tmux import Terminal
 
 COLUMNS, ROWS = 80, 24
@@ -53,16 +53,16 @@ def write(clew, shown, folder):
 
 def play(camera, shown):
     """Find which goal needs an answer, why one was refused, what one changed, and answer; the pictures by name."""
-    camera.take(until=["Which of the two ports", shown.changing], seconds=4)
+    camera.take(until=["Which of the two ports", shown.looping], seconds=4)
     camera.take("Down", "Down", "Down", until=["choosing the next step"], seconds=1.5)
     goal = camera.take("Enter", until=[shown.looping, "epoch 2", "wc answer"], seconds=3)
     camera.take("2", until=["at work", "killed by SIGKILL"], seconds=2)
     timeline = camera.take(until=["refused"], seconds=2.5)
-    camera.take("Escape", until=["sum-up-the-commits"], seconds=0.5)
-    camera.take("End", "Up", until=["Round all prices"], seconds=1.5)
+    camera.take("Escape", until=["sum-up-commits"], seconds=0.5)
+    camera.take("End", "Up", until=[shown.changing], seconds=1.5)
     camera.take("Enter", until=[shown.changing, "sed -i"], seconds=1.5)
     files = camera.take("4", until=["3 files changed"], seconds=4)
-    camera.take("Escape", until=["sum-up-the-commits"], seconds=0.5)
+    camera.take("Escape", until=["sum-up-commits"], seconds=0.5)
     camera.take("Home", until=["Which of the two ports"], seconds=1.5)
     camera.take("f", until=["Your message to the agent"], seconds=1)
     camera.terminal.press("-l", "Take 8080")
@@ -72,8 +72,8 @@ def play(camera, shown):
     camera.clew.wait("goal.completed", goal=shown.asking)
     camera.take(until=[shown.asking, "completed"], seconds=4)
     return {
-        "top": recording(camera.frames, TITLE, COLUMNS, ROWS),
-        "top-goal": still(goal, "clew top: a goal", COLUMNS, ROWS),
-        "top-timeline": still(timeline, "clew top: the timeline of a goal", COLUMNS, ROWS),
-        "top-files": still(files, "clew top: what a goal has changed", COLUMNS, ROWS),
+        "top": picture(camera.frames, TITLE, COLUMNS, ROWS),
+        "top-goal": picture([goal], "clew top: a goal", COLUMNS, ROWS),
+        "top-timeline": picture([timeline], "clew top: the timeline of a goal", COLUMNS, ROWS),
+        "top-files": picture([files], "clew top: what a goal has changed", COLUMNS, ROWS),
     }
