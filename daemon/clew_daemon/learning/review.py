@@ -155,14 +155,11 @@ class ReviewFold(EventFold[GoalOutcome]):
             self._keep_needs()
         self._close("success" if event.status == "completed" else event.status)
 
-    @takes(ev.Escalated)
-    def _subtask_blocked(self, _seq: int, _event: ev.Escalated) -> None:
-        self._escalated = True
-        self._close("failure")
-
-    @takes(ev.Planned, ev.TreeEdited)
-    def _replanned(self, _seq: int, _event: ev.Event) -> None:
-        self._escalated = False
+    @takes(ev.Escalated, ev.Planned, ev.TreeEdited)
+    def _blocked_or_replanned(self, _seq: int, event: ev.Event) -> None:
+        self._escalated = isinstance(event, ev.Escalated)
+        if self._escalated:
+            self._close("failure")
 
     @takes(ev.GoalEnded)
     def _ended(self, seq: int, event: ev.GoalEnded) -> GoalOutcome:

@@ -125,7 +125,8 @@ class Launcher:
         started: list[Cell] = []
         try:
             with theirs:
-                await self._start(rules, agent, group, (theirs.fileno(), output_w), started)
+                fds = theirs.fileno(), output_w
+                await self._start(started, rules, agent, group, fds)
             channel = await LineChannel.over(ours, protocol.LINE_BYTES_MAX)
             return AgentProcess(started, channel, output)
         except BaseException:
@@ -139,11 +140,11 @@ class Launcher:
 
     async def _start(
         self,
+        started: list[Cell],
         rules: CellRules,
         agent: Agent,
         group: Group,
         fds: tuple[int, int],
-        started: list[Cell],
     ) -> None:
         """Start the agent's cell with its channel and output; for a coding agent also that of its CLI, beside it."""
         spec = rules.agent(agent)
@@ -255,6 +256,9 @@ class ExecutorPool:
     async def died(self, why: str) -> None:
         if not self._ended:
             log.warning("executor.died", **self._about, reason=why)
+        await self._end_it()
+
+    async def _end_it(self) -> None:
         if self._executor is not None:
             await self._executor.end()
             self._executor = None
@@ -262,9 +266,7 @@ class ExecutorPool:
     async def cut_off(self) -> None:
         """End the executor with what it carries out; the next one is started when it is needed."""
         async with self._lock:
-            if self._executor is not None:
-                await self._executor.end()
-                self._executor = None
+            await self._end_it()
 
     @contextlib.asynccontextmanager
     async def view(self, kind: str) -> AsyncIterator[tuple[ExecutorProcess, str]]:

@@ -101,16 +101,13 @@ def next_moment(states: Iterable[State], now: float) -> float | None:
 
 def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
     """Return a dependency that ended without being completed, None where there is none."""
-    if state.goal.status != GoalStatus.QUEUED:
-        return None
-    return next((one for one in dependencies(state, known) if one.status in ENDED_BADLY), None)
+    lost = (one for one in dependencies(state, known) if one.status in ENDED_BADLY)
+    return next(lost, None) if state.goal.status == GoalStatus.QUEUED else None
 
 
 def is_stuck(state: State, known: KnownGoals) -> bool:
     """Return whether a queued goal waits for what only a person can bring about: no goal, or not one, is meant."""
-    if state.goal.status != GoalStatus.QUEUED:
-        return False
-    return any(
+    return state.goal.status == GoalStatus.QUEUED and any(
         one.goal not in known.states
         or one.goal == state.goal_id
         or bool(circle(one.goal, state.goal_id, known))
