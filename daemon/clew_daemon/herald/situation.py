@@ -79,7 +79,9 @@ def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> lis
             # others may be added before it
             key = hashlib.sha256(addresses[label].encode()).hexdigest()[:16]
             found.append(Sender(key, label, partial(_send_by_apprise, target)))
-    if notify.desktop and _desktop_there(env):
+    bus = Path(env.get("XDG_RUNTIME_DIR") or "/nonexistent") / "bus"
+    has_bus = bool(env.get("DBUS_SESSION_BUS_ADDRESS")) or bus.exists()
+    if notify.desktop and has_bus and shutil.which("notify-send", path=env.get("PATH")):
         found.append(Sender(DESKTOP, DESKTOP, _send_to_desktop))
     return found
 
@@ -129,12 +131,6 @@ def _send_by_apprise(target: Apprise, notice: Notice) -> None:
         raise UndeliveredError(f"the plug-in failed: {type(error).__name__}") from None
     if not is_sent:
         raise UndeliveredError("the service cannot be reached, or did not accept it")
-
-
-def _desktop_there(env: Mapping[str, str]) -> bool:
-    bus = Path(env.get("XDG_RUNTIME_DIR") or "/nonexistent") / "bus"
-    has_bus = bool(env.get("DBUS_SESSION_BUS_ADDRESS")) or bus.exists()
-    return has_bus and shutil.which("notify-send", path=env.get("PATH")) is not None
 
 
 def _send_to_desktop(notice: Notice) -> None:

@@ -241,11 +241,9 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
         return ComparedMessage(after[0], "changed", _whole(after, "added").lines)
     lines: list[ComparedLine] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            lines += [ComparedLine("same", line) for line in new[j1:j2]]
-        else:
-            lines += [ComparedLine("removed", line) for line in old[i1:i2]]
-            lines += [ComparedLine("added", line) for line in new[j1:j2]]
+        is_same = tag == "equal"
+        lines += [ComparedLine("removed", line) for line in old[i1:i2] if not is_same]
+        lines += [ComparedLine("same" if is_same else "added", line) for line in new[j1:j2]]
     return ComparedMessage(after[0], "changed", tuple(lines))
 
 
