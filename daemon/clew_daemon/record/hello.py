@@ -19,7 +19,6 @@ from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
     AttemptTerms,
-    FinishedSubtask,
     GoalTerms,
     HelloAnswer,
     HelloOptions,
@@ -77,41 +76,30 @@ def thresholds(settings: Settings) -> dict[str, object]:
     }
 
 
-def subtask_view(state: State) -> dict[str, object] | None:
-    """Return the current subtask, for `advance`."""
-    subtask = state.subtask
-    if subtask is None:
-        return None
-    return {
-        "description": subtask.description,
-        "status": str(subtask.status),
-        "attempts": subtask.attempts,
-        "last_failure": subtask.last_failure or None,
-        "task_idx": state.current_task_idx,
-        "subtask_idx": state.current_subtask_idx,
-        "actions_total": subtask.actions_total,
-        "steps": subtask.steps,
-    }
-
-
-def task_view(state: State) -> dict[str, object] | None:
-    """Return the current task, for `advance`."""
-    task = state.task
-    return {"description": task.description, "status": str(task.status)} if task else None
+def place_view(state: State) -> dict[str, object]:
+    """Return the current subtask and its task, for `advance`."""
+    task, subtask = state.task, state.subtask
+    if task is None or subtask is None:
+        return {"subtask": None, "task": None}
+    same = ("description", "status", "attempts", "actions_total", "steps")
+    shown = {name: getattr(subtask, name) for name in same}
+    place = {"task_idx": state.current_task_idx, "subtask_idx": state.current_subtask_idx}
+    shown |= {"last_failure": subtask.last_failure or None, **place}
+    return {"subtask": shown, "task": {"description": task.description, "status": task.status}}
 
 
 def _hello_state(
     state: State, settings: Settings, fold: TranscriptFold, folded: int, prompt: Prompt | None
 ) -> HelloState:
-    left = turns_left(state, limits_of(state, settings))
+    over = ("completed", "skipped", "failed")
     own: dict[str, object] = {
         "replan_required": state.plan.replan_required or None,
-        "finished": _finished(state),
+        "finished": [asdict(s) for t in state.goal.tasks for s in t.subtasks if s.status in over],
         "given_up": state.plan.set_aside[-GIVEN_UP_SENT:],
         "actions_total": state.actions_total,
         "progress": state.goal.progress(),
         "iterations_granted": state.attempts.iterations_granted,
-        "turns_left": asdict(left) if left else None,
+        "turns_left": turns_left(state, limits_of(state, settings)),
         "probes": {
             name: {"passed": seen.passed, "after": seen.after, "current": still_holds}
             for name, (seen, still_holds) in state.probes().items()
@@ -140,15 +128,6 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         "iterations": limits.turns(present.number) if limits.attempts > 1 else None,
     }
     return AttemptTerms.model_validate(asdict(present) | own)
-
-
-def _finished(state: State) -> list[FinishedSubtask]:
-    return [
-        FinishedSubtask.model_validate(s, from_attributes=True)
-        for t in state.goal.tasks
-        for s in t.subtasks
-        if s.status in ("completed", "skipped", "failed")
-    ]
 
 
 def _transcript(

@@ -13,7 +13,7 @@ from typing import Any
 from clew_daemon.host.keys import place_of, secrets_of, write_back
 from clew_daemon.learning.playbook import CHARS_MAX, continued, of_model
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
-from clew_daemon.record.hello import hello_answer, subtask_view, task_view
+from clew_daemon.record.hello import hello_answer, place_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.actions import Actions, noted
 from clew_daemon.session.checks import Checks
@@ -216,9 +216,7 @@ class Methods:
 
     async def _advance(self, _: protocol.Advance) -> Answer:
         more = await self._epoch.decide(lambda core: core.advance(time.time()))
-        state = self._epoch.core.state
-        subtask, task = (subtask_view(state), task_view(state)) if more else (None, None)
-        return {"subtask": subtask, "task": task}
+        return place_view(self._epoch.core.state) if more else {"subtask": None, "task": None}
 
     async def _learn(self, p: protocol.Learn) -> Answer:
         state, settings = self._epoch.core.state, self._epoch.settings.playbook
