@@ -63,7 +63,7 @@ def _entered(
 
     Raises GoalFileError.
     """
-    if daemon.goals.is_entered(identity):
+    if identity in daemon.goals.identities:
         return None
     goal, goals = "", daemon.goals
     while not goal or goal in goals.cores or goal in goals.gone or goal in goals.names:

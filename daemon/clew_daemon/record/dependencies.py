@@ -216,22 +216,18 @@ def _upwards(folder: str) -> list[str]:
 
 def circle(start: str, end: str, known: KnownGoals) -> list[str]:
     """Return the path by which a goal waits for another one, or will; [] if it does not."""
-    came_from = {start: ""}
-    left = [start]
+    left, seen = [[start]], {start}
     while left:
-        goal = left.pop()
-        if goal == end:
-            way = [goal]
-            while way[-1] != start:
-                way.append(came_from[way[-1]])
-            return [end, *reversed(way)]
-        state = known.states[goal]
+        way = left.pop()
+        if way[-1] == end:
+            return [end, *way]
+        state = known.states[way[-1]]
         if state.ended or (state.started_at and state.goal.status != GoalStatus.QUEUED):
             continue  # it waits for none of them any more
         for one in dependencies(state, known):
-            if one.goal in known.states and one.goal not in came_from:
-                came_from[one.goal] = goal
-                left.append(one.goal)
+            if one.goal in known.states and one.goal not in seen:
+                seen.add(one.goal)
+                left.append([*way, one.goal])
     return []
 
 

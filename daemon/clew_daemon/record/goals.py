@@ -110,10 +110,6 @@ class GoalStore(GoalEvents):
             self._note_name(core)
         return core
 
-    def is_entered(self, identity: tuple[str, ...]) -> bool:
-        """Return whether a file has been recorded as a goal, durably or not yet."""
-        return identity in self.identities
-
     async def accepted(self, identity: tuple[str, ...]) -> bool:
         """Return whether a file is a goal already, once that is durable; raises LedgerFailed if it will not be."""
         goal = self.identities.get(identity)
