@@ -105,16 +105,10 @@ def _leaves(settings: Settings) -> dict[Location, Any]:
     values = settings.model_dump(mode="json")
     agents = values["agents"]
     values["agents"] = {"default": agents["default"], **agents["named"]}
-    values["attempts"]["ladder"] = _set_keys(values["attempts"]["ladder"])
-    values["context"]["models"] = _set_keys(values["context"]["models"])
+    given = settings.model_dump(mode="json", exclude_none=True)
+    values["attempts"]["ladder"] = given["attempts"]["ladder"]
+    values["context"]["models"] = given["context"]["models"]
     return dict(_walk(values, ()))
-
-
-def _set_keys(value: Any) -> Any:
-    """Return a value without the keys in it that are not set."""
-    if isinstance(value, dict):
-        return {name: _set_keys(inner) for name, inner in value.items() if inner is not None}
-    return [_set_keys(one) for one in value] if isinstance(value, list) else value
 
 
 def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:

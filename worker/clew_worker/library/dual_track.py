@@ -188,15 +188,14 @@ class DualTrackContext:
 
     def _windowed(self, pieces: list[Piece], window: Window) -> list[Piece]:
         """Return what a window leaves, but for what the user said last: that always stays."""
+        if window is Window.FULL:
+            return [piece for piece in pieces if piece.at != "latest"]
         history = [piece for piece in pieces if piece.at == "history"]
         facts = [piece for piece in pieces if piece.kind == "fact"]
         work = [piece for piece in pieces if piece.at == "work" and piece.kind != "fact"]
-        if window is Window.FULL:
-            return [*history, *facts, *work]
         if window is Window.MODERATE:
-            count = (
-                self.windows.moderate_exchanges
-            )  # each a user's message with all that answers it
+            # each exchange is a user's message with all that answers it
+            count = self.windows.moderate_exchanges
             starts = [at for at, piece in enumerate(history) if piece.kind == "user"]
             first = starts[-count] if len(starts) > count > 0 else 0
             exchanges = history[first:] if count > 0 else []

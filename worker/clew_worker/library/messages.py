@@ -127,9 +127,8 @@ def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) ->
         paired[key] -= 1
         if paired[key] < 0:
             name = f"{result['name']}: " if result.get("name") else ""
-            facts.append(
-                Piece("fact", ({"role": "user", "content": f"- {name}{text_of(result)}"},))
-            )
+            fact = {"role": "user", "content": f"- {name}{text_of(result)}"}
+            facts.append(Piece("fact", (fact,)))
     return facts[::-1]
 
 
@@ -160,10 +159,8 @@ def _cut(messages: Sequence[Message]) -> list[Piece]:
 
 
 def _results_after(call: Message, messages: Sequence[Message]) -> list[Message]:
-    asked = [
-        one.get("id") if isinstance(one, Mapping) else getattr(one, "id", None)
-        for one in call.get("tool_calls") or ()
-    ]
+    calls = call.get("tool_calls") or ()
+    asked = (one.get("id") if isinstance(one, Mapping) else getattr(one, "id", "") for one in calls)
     waiting = Counter(str(one) for one in asked if one)  # a call without an id can have no result
     results: list[Message] = []
     for message in messages:

@@ -90,26 +90,23 @@ def composed(front: str) -> yaml.MappingNode | None:
     """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
     if len(front) > FRONT_CHARS_MAX:
         raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
-    line: int | None = 1
-    problem, node = "", None
+    invalid = "the front matter is not valid YAML"
     try:
         node = yaml.compose(front, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, problem = _line_of(front, mark) if mark else None, error.problem or str(error)
+        line = _line_of(front, mark) if mark else None
+        raise FrontError(line, f"{invalid}: {error.problem or error}") from None
     except yaml.reader.ReaderError as error:
         line = front.count("\n", 0, error.position) + 2
         raise FrontError(line, "the front matter contains a character that YAML forbids") from None
     except _UNREADABLE as error:
-        problem = in_whole_words(str(error), 200)
-    if problem:
-        raise FrontError(line, f"the front matter is not valid YAML: {problem}")
-    if node is not None and not isinstance(node, yaml.MappingNode):
-        raise FrontError(
-            _line_of(front, node.start_mark),
-            "the front matter must be lines of `key: value`; without any, don't begin the file with `---`",
-        )
-    return node
+        raise FrontError(1, f"{invalid}: {in_whole_words(str(error), 200)}") from None
+    if node is None or isinstance(node, yaml.MappingNode):
+        return node
+    wanted = "lines of `key: value`; without any, don't begin the file with `---`"
+    line = _line_of(front, node.start_mark)
+    raise FrontError(line, f"the front matter must be {wanted}")
 
 
 def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:

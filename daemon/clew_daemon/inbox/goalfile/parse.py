@@ -94,21 +94,21 @@ def goal_id(description: str, token: str, name: str = "") -> str:
 
 def decoded(raw: bytes, name: str) -> str:
     """Return the text, with Unix line ends and without a byte order mark; GoalFileError where it is none."""
-    line: int | None = None
-    message, text = "", ""
+
+    def refused(message: str, line: int | None = None) -> GoalFileError:
+        return GoalFileError(name, [GoalFileFault(line, message)])
+
     if len(raw) > BYTES_MAX:
-        message = f"the file is too long; a goal file may have at most {BYTES_MAX:,} bytes"
-    else:
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            message = f"the file is not UTF-8 (at byte {error.start:,}): save it as UTF-8"
-    if not message and "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
+        raise refused(f"the file is too long; a goal file may have at most {BYTES_MAX:,} bytes")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        at, line = f"at byte {error.start:,}", raw.count(b"\n", 0, error.start) + 1
+        raise refused(f"the file is not UTF-8 ({at}): save it as UTF-8", line) from None
+    before, nul, _ = text.partition("\0")
+    if nul:
         message = "the file contains a NUL byte: it is not text"
-    elif not message and not text.strip():
-        message = "the file is empty: write what to do"
-    if message:
-        raise GoalFileError(name, [GoalFileFault(line, message)])
+        raise refused(message, before.count("\n") + 1)
+    if not text.strip():
+        raise refused("the file is empty: write what to do")
     return re.sub(r"\r\n?", "\n", text)
