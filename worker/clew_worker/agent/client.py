@@ -12,10 +12,8 @@ from typing import Any, Literal, Self, TypeVar
 from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, AnswerModel, Finished, Judged, Noted
-from clew_shared.wire.framing import Lines
 from clew_shared.wire.hello import HelloAnswer
 
-CHUNK_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 8 * 86_400.0
 """Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
@@ -73,7 +71,6 @@ class AgentClient:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._ids = itertools.count(1)
-        self._lines = Lines(protocol.LINE_BYTES_MAX)
         self._notices: dict[str, list[Notice]] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,7 +84,9 @@ class AgentClient:
 
     async def __aenter__(self) -> Self:
         self._sock.setblocking(False)
-        self._reader, self._writer = await asyncio.open_connection(sock=self._sock)
+        self._reader, self._writer = await asyncio.open_connection(
+            sock=self._sock, limit=protocol.LINE_BYTES_MAX
+        )
         self._tasks.append(asyncio.create_task(self._listen()))
         return self
 
@@ -201,16 +200,15 @@ class AgentClient:
 
     async def _listen(self) -> None:
         try:
-            while data := await self._reader.read(CHUNK_BYTES):
-                for line in self._lines.take(data):
-                    message = protocol.parse(line)
-                    if "method" in message:
-                        for callback in self._notices.get(str(message["method"]), ()):
-                            callback(message.get("params") or {})
-                        continue
-                    answer = self._waiting.get(message.get("id") or 0)
-                    if answer and not answer.done():
-                        answer.set_result(message)
+            async for line in self._reader:
+                message = protocol.parse(line)
+                if "method" in message:
+                    for callback in self._notices.get(str(message["method"]), ()):
+                        callback(message.get("params") or {})
+                    continue
+                answer = self._waiting.get(message.get("id") or 0)
+                if answer and not answer.done():
+                    answer.set_result(message)
         except (OSError, ValueError, protocol.ProtocolError):
             pass  # as good as closed: later bytes have no meaning
         finally:

@@ -281,10 +281,8 @@ def _commands(blocks: list[SyntaxTreeNode]) -> Iterator[str]:
 
 def _code_of(text: str) -> str:
     """Return the code where the text is one piece of inline code and nothing else."""
-    inner = text.strip("`")
-    ticks = text[: len(text) - len(text.lstrip("`"))]
-    whole = bool(ticks) and text == ticks + inner + ticks and ticks not in inner
-    return " ".join(inner.split()) if whole else ""
+    found = re.fullmatch(r"(`+)([^`]|[^`].*[^`])\1", text, re.DOTALL)
+    return " ".join(found[2].split()) if found and found[1] not in found[2] else ""
 
 
 def _path_fault(path: str) -> str | None:
