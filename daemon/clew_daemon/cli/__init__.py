@@ -35,12 +35,9 @@ def open_standard_streams() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)
-    if sys.stdin is None:
-        sys.stdin = open(STDIN, closefd=False)  # noqa: SIM115 - stays open
-    if sys.stdout is None:
-        sys.stdout = open(STDOUT, "w", closefd=False)  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(STDERR, "w", closefd=False, buffering=1)  # noqa: SIM115
+    for name, fd, mode in (("stdin", STDIN, "r"), ("stdout", STDOUT, "w"), ("stderr", STDERR, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode, closefd=False, buffering=1))  # noqa: SIM115 - stays open
 
 
 def run(args: Sequence[str]) -> int:
