@@ -23,8 +23,7 @@ from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.goal_views import FilesScreen, PromptScreen, TimelineScreen
-from clew_daemon.top.goals_screen import GoalScreen, GoalsScreen
-from clew_daemon.top.log_screen import LogScreen
+from clew_daemon.top.goals_screen import GoalScreen, GoalsScreen, LogScreen
 from clew_daemon.top.screens import VIEWS, GoalViewScreen, LiveScreen, ViewName
 
 Answer = TypeVar("Answer")
