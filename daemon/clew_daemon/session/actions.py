@@ -43,9 +43,7 @@ from clew_shared.wire.executor import ActionDone, RunRequest
 
 log = structlog.get_logger()
 
-CHANGED_S = 20.0
-"""How long a question waits for the names of the files that a step has changed."""
-
+CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
 CUT_OFF = ActionOutcome(
     result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
 )

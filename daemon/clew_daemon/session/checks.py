@@ -28,20 +28,15 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest
 
-SUGGESTED_S = 60.0
-"""How long all checks that an agent suggested may take together."""
-
+SUGGESTED_S = 60.0  # How long all checks that an agent suggested may take together
 TOOLS_S = 10.0
 TOOLS_BYTES = 65_536
 CHECK_OUTPUT_CHARS = 4_000
 TRACE_CHARS = 1_000
 COMMAND_CHARS = 200
 TRACE_S = 30.0
-VALUE_CHARS_MIN = 4
-"""Shorter values of variables are no keys."""
-
-CHECK_TRIES = 2
-"""A check changes nothing that counts: where the executor dies, it may be run again."""
+VALUE_CHARS_MIN = 4  # Shorter values of variables are no keys
+CHECK_TRIES = 2  # A check changes nothing that counts: where the executor dies, it may be run again
 
 
 class Checks:

@@ -37,9 +37,7 @@ LAST_SNAPSHOT_S = 10.0
 MAKE_ROOM_S = 10.0
 """How long a snapshot that found no room waits until those of ended goals are removed."""
 
-SLOW_S = 10.0
-"""An executor that ends after this time while it takes a snapshot may do so again."""
-
+SLOW_S = 10.0  # An executor that ends after this time while it takes a snapshot may do so again
 SKIPPED_MAX = 32
 """How many moments pass at most without a snapshot after one that failed; after the first failure it is one."""
 

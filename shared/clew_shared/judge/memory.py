@@ -18,9 +18,7 @@ from clew_shared.text.words import key_line
 if TYPE_CHECKING:
     from clew_shared.judge.reading import Reading
 
-MUCH, HALF, LITTLE = 0.7, 0.5, 0.3
-"""The gain of what is new, but no line that was never seen."""
-
+MUCH, HALF, LITTLE = 0.7, 0.5, 0.3  # The gain of what is new, but no line that was never seen
 NEWS: Final = 0.25  # a gain above this counts as something new: a quarter of a long answer
 MILD: Final = 0.5  # each excuse of a step halves its cost
 AFTER_CHANGE: Final = 3  # the excuses of a step after a change, which deserves its test
