@@ -9,7 +9,6 @@ import pytest
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.record.goals import GoalStore
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
 from clew_shared.record import events as ev
@@ -18,16 +17,10 @@ DROP = Dropped("do.md", b"# Do\n## It\n- [ ] That\n  ```sh\n  true\n  ```\n", ("
 
 
 @pytest.fixture
-async def daemon(ledger, tmp_path):
+async def daemon(book, tmp_path):
     settings = Settings()
-    made = SimpleNamespace(
-        goals=GoalStore(ledger, settings),
-        settings=settings,
-        places=places({}, tmp_path / "home", settings),
-        keys=Keys({}),
-    )
-    made.goals.listeners.clear()
-    return made
+    where = places({}, tmp_path / "home", settings)
+    return SimpleNamespace(goals=book, settings=settings, places=where, keys=Keys({}))
 
 
 async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_that_is_durable(

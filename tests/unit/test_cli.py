@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli import run
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -55,20 +53,6 @@ def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("clew")
     asyncio.run(record(folder))
     return folder
-
-
-@pytest.fixture
-def clew(capsys, monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("CLEW_"):
-            monkeypatch.delenv(name)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        code = run([str(arg) for arg in args])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 def test_ctrl_c_exits_130_without_a_traceback(home):

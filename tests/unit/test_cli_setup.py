@@ -1,29 +1,17 @@
 """Dropping goal files, the config, the doctor and the service, where no daemon runs."""
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli import run
 from clew_daemon.inbox.goalfile.parse import parse
 
 
-@pytest.fixture
-def clew(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)  # in no git repository
-    for name in list(os.environ):
-        if name.startswith("CLEW_"):
-            monkeypatch.delenv(name)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        code = run([str(arg) for arg in args])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
+@pytest.fixture(autouse=True)
+def _in_no_repository(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
 
 
 def test_submit_without_a_daemon_drops_the_file_whole_and_exits_zero(clew, tmp_path):
@@ -72,18 +60,14 @@ def dropped(home):
 
 
 @pytest.mark.parametrize("given", ["absent", "no file.md", "not here.txt", "folder/absent"])
-def test_what_looks_like_a_file_is_one_and_an_error_where_it_is_absent(
-    clew, tmp_path, monkeypatch, given
-):
-    monkeypatch.chdir(tmp_path)
+def test_what_looks_like_a_file_is_one_and_an_error_where_it_is_absent(clew, tmp_path, given):
     code, _, err = clew("--home", "h", "submit", given)
     hint = "" if " " in given else '; to submit a text, put it in quotes: "…"'
     assert (code, err) == (1, f"clew: no such file: {given}{hint}\n")
     assert not (tmp_path / "h").exists()
 
 
-def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_path):
     text = "---\nagent: default\nchecks: {tea: test -e tea}\n---\n# Make tea\n"
     Path("tea.md").write_text(text)
     options = (

@@ -1,17 +1,11 @@
 """The examples of docs/loops.md, played through the core."""
 
-import itertools
 import re
 from pathlib import Path
 
 import pytest
 
-from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
-from clew_shared.core.core import Core
-from clew_shared.record import events as ev
-from clew_shared.record.spec import Spec
-from clew_shared.record.state import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text()
 ROWS = re.findall(r"^\| (.+?) \| `([·✗! …]+)` \|", PAGE, re.MULTILINE)
@@ -77,22 +71,11 @@ PLAYED = [
 ]
 
 
-def play(steps):
-    core = Core(State(), LoopSettings(), itertools.count(1).__next__)
-    spec = Spec(description="x", workspace="/w")
-    core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
-    core.emit(ev.GoalStarted())
-    core.emit(ev.WorkerStarted(epoch=1))
-    core.see_world("w0", 0.0)
-    core.start(0.0)
-    return [mark(core, *step) for step in steps]
-
-
-def mark(core, tool, args, result, output, world):
-    verdict = core.propose(tool, args, 1.0)
+def mark(agent, tool, args, result, output, world):
+    verdict = agent.core.propose(tool, args, 1.0)
     if not verdict.allowed:
         return "✗"
-    heard = core.outcome(verdict.seq, ActionReport(result, output, None, world), 1.0)
+    heard = agent.core.outcome(verdict.seq, ActionReport(result, output, None, world), 1.0)
     return "!" if verdict.intervention or heard.intervention else "·"
 
 
@@ -101,10 +84,12 @@ def test_every_example_of_the_page_is_played():
 
 
 @pytest.mark.parametrize("number", range(len(PLAYED)))
-def test_the_examples_of_the_page_hold(number):
+def test_the_examples_of_the_page_hold(played, number):
     _, shown = ROWS[number]
     marks = shown.replace("…", "").split()
-    played = play(PLAYED[number])
-    assert played[-len(marks) :] == marks
+    agent = played()
+    agent.core.see_world("w0", 0.0)
+    found = [mark(agent, *step) for step in PLAYED[number]]
+    assert found[-len(marks) :] == marks
     if "…" in shown:
-        assert set(played) == {"·"}
+        assert set(found) == {"·"}

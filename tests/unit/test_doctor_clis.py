@@ -1,11 +1,9 @@
 """What the doctor says of coding agents, and of whether the sandbox holds them."""
 
 import json
-import os
 
 import pytest
 
-from clew_daemon.cli import run
 from clew_daemon.cli.commands import doctor
 from clew_shared.config.tables import SandboxSettings
 from clew_shared.wire.nursery import SandboxReport
@@ -22,17 +20,15 @@ def report(abi=7, network_off="netns"):
     )
 
 
-def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch, capsys):
-    for name in [name for name in os.environ if name.startswith("CLEW_")]:
-        monkeypatch.delenv(name)
+def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch, clew):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(doctor, "probe_sandbox", report)
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\necho codex-cli 0.1\n")
     program.chmod(0o755)
     (tmp_path / "config.toml").write_text('[agents.coder]\ncli = "codex"\napi_key_env = "HOME"\n')
-    run(["--home", str(tmp_path), "doctor", "--json"])
-    checks = json.loads(capsys.readouterr().out)["checks"]
+    _, out, _ = clew("--home", tmp_path, "doctor", "--json")
+    checks = json.loads(out)["checks"]
     found = {one["name"]: one for one in checks if one["name"].startswith(("agent", "cod"))}
     assert [(name, one["level"]) for name, one in found.items()] == [
         ("agent coder", "ok"),

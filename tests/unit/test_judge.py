@@ -5,8 +5,11 @@ import random
 
 import pytest
 
+from clew_shared.core.answers import ActionReport
 from clew_shared.judge import reading
+from clew_shared.record import scope as scopes
 from clew_shared.record import snapshot
+from clew_shared.record.worlds import UNKNOWN
 
 
 def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):
@@ -60,3 +63,40 @@ def test_what_is_refused_because_the_daemon_stops_is_no_idle_step(agent):
     for n in range(20):
         agent.core.turn_away("run_cmd", {"cmd": f"step {n}"}, 1.0, "stopping")
     assert agent.state.loops.scope.memory.debt.shares == 0
+
+
+def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(played, monkeypatch):
+    monkeypatch.setattr(scopes, "ENTRIES_MAX", most := 400)
+    agent = played(max_actions=10**9)
+    for n in range(2 * most):
+        agent.record("edit_file", {"line": n}, output=f"{n}", changed=True, world=f"w{n}")
+    scope = agent.state.loops.scope
+    counted = (scope.worlds, scope.loop_counts, scope.writers, agent.state.loops.changes)
+    assert max(sum(map(len, scope.tallies.values())), *map(len, counted)) < most + 1
+    assert agent.state.actions_total == 2 * most
+
+
+@pytest.fixture
+def large(agent, monkeypatch):
+    """An agent in a workspace of which no look sees everything; what is allowed of a command."""
+    monkeypatch.setattr(type(agent), "world", UNKNOWN)
+    agent.core.see_world(UNKNOWN, 0.0)
+
+    def run(cmd, result="success", output=""):
+        verdict = agent.propose("run_cmd", {"cmd": cmd})
+        if verdict.allowed:
+            agent.core.outcome(verdict.seq, ActionReport(result, output, None, UNKNOWN), 0.0)
+        return verdict.allowed
+
+    return run
+
+
+def test_tests_between_edits_that_no_look_sees_are_work(large):
+    for n in range(12):
+        assert large("pytest", "failure", "2 failed"), n
+        assert large(f"sed -i s/{n}/{n + 1}/ far/away.py"), n
+
+
+def test_the_same_failing_command_is_a_loop_where_no_look_sees_everything(large):
+    said = [large("make", "failure", "2 failed") for _ in range(4)]
+    assert said == [True, True, False, False]

@@ -1,9 +1,13 @@
-"""The ledger as its callers see it: order, durability, reading, purging, opening."""
+"""The ledger as its callers see it: order, durability, reading, purging, opening, locks, and what verify finds."""
 
 import asyncio
 import stat
+import subprocess
+import sys
 import threading
+from contextlib import closing
 
+import apsw
 import pytest
 
 from clew_shared.ledger import ledger as ledger_module
@@ -12,6 +16,7 @@ from clew_shared.ledger.errors import LedgerError, LedgerFailed, NewEvent
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.lock import acquire, beside
 from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.turns import TurnLedger
 from clew_shared.ledger.verify import verify
 
 
@@ -119,3 +124,133 @@ async def test_a_writer_without_the_lock_corrupts_nothing_and_fails(path):
 
     report = verify(path)
     assert (report.ok, report.events) == (True, 2)
+
+
+@pytest.fixture
+def turns(path):
+    with closing(TurnLedger.open(path)) as ledger:
+        yield ledger
+
+
+def bodies(ledger, goal="a"):
+    return [row.body.decode() for row in ledger.read(goal)]
+
+
+async def test_both_ways_of_writing_make_one_record(path, turns):
+    with turns.turn():
+        assert turns.append([entry("a", "1"), entry("b", "2", b"output")]) == [1, 2]
+    turns.close()
+    other = Ledger.open(path)
+    await other.append([entry("a", "3")])[1]
+    await other.close(10)
+
+    with closing(TurnLedger.open(path)) as again, again.turn():
+        assert again.next_seq == 4
+        again.append([entry("b", "4")])
+    report = verify(path)
+    assert (report.ok, report.events, report.goals) == (True, 4, 2)
+
+
+def test_a_turn_says_whether_another_has_written(path, turns):
+    with closing(TurnLedger.open(path)) as other:
+        with turns.turn() as moved:
+            assert not moved
+            turns.append([entry("a", "1")])
+        with other.turn() as moved:
+            assert moved
+            other.append([entry("a", "2")])
+        with turns.turn() as moved:
+            assert moved
+            turns.append([entry("a", "3")])
+    assert bodies(turns) == ["1", "2", "3"]
+    assert verify(path).ok
+
+
+@pytest.fixture
+async def interleaved(path):
+    """Three goals, interleaved; every second event has an output; goal c is purged."""
+    ledger = Ledger.open(path)
+    for i in range(30):
+        output = b"output %d" % i if i % 2 else None
+        ledger.append([NewEvent("abc"[i % 3], "noted", b"body %d" % i, output)])
+    await ledger.purge("c")
+    await ledger.close(10)
+    return path
+
+
+def change(path, sql):
+    con = apsw.Connection(str(path))
+    con.execute(sql)
+    assert con.changes() == 1
+    con.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "seq", "goal", "says"),
+    [
+        ("UPDATE events SET body = x'00' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET kind = 'other' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET goal = 'a' WHERE seq = 11", 11, "a", "number"),
+        ("UPDATE events SET n = 9 WHERE seq = 11", 11, "b", "number 9"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 29", 29, "b", "was changed"),
+        ("DELETE FROM events WHERE seq = 11", 11, None, "missing"),
+        ("DELETE FROM events WHERE seq = 1", 1, None, "missing"),
+        ("DELETE FROM events WHERE seq = 29", 29, "b", "not the one on record"),
+        ("DELETE FROM outputs WHERE seq = 10", 10, "a", "output is missing"),
+        ("UPDATE outputs SET data = x'00' WHERE seq = 10", 10, "a", "output was changed"),
+        ("INSERT INTO outputs VALUES (11, x'00')", 11, "b", "output was changed"),
+        ("INSERT INTO outputs VALUES (77, x'00')", 77, None, "without an event"),
+        ("DELETE FROM heads WHERE goal = 'b'", 29, "b", "not the one on record"),
+        ("DELETE FROM purged_ranges WHERE first = 3", 3, None, "missing"),
+        ("UPDATE purged SET count = 11", None, "c", "11 events were purged"),
+        ("INSERT INTO purged_ranges VALUES (50, 60, 'c')", 50, None, "does not match"),
+    ],
+)
+async def test_a_change_is_found_and_located(interleaved, sql, seq, goal, says):
+    change(interleaved, sql)
+    fault = verify(interleaved).fault
+    assert (fault.seq, fault.goal) == (seq, goal)
+    assert says in fault.message
+
+
+INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
+FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log
+TAKE = """
+import fcntl, os, sys
+path, at, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+try:
+    fcntl.lockf(os.open(path, os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB, size, at)
+except (BlockingIOError, PermissionError):
+    sys.exit(3)
+"""
+
+
+def is_locked(path, lock):
+    suffix, at, size = lock
+    command = [sys.executable, "-c", TAKE, f"{path}{suffix}", str(at), str(size)]
+    return subprocess.run(command, timeout=60, check=False).returncode == 3
+
+
+@pytest.fixture
+async def used(tmp_path):
+    """A ledger that was opened before, with its log and index."""
+    path = tmp_path / "ledger.db"
+    first = Ledger.open(path)
+    await first.append([NewEvent("a", "noted", b"x")])[1]
+    copy = tmp_path / "left" / "ledger.db"  # as a daemon leaves it that is killed
+    copy.parent.mkdir()
+    for suffix in ("", "-wal", "-shm"):
+        (copy.parent / f"ledger.db{suffix}").write_bytes(
+            path.with_name(f"ledger.db{suffix}").read_bytes()
+        )
+    await first.close(60)
+    return copy
+
+
+@pytest.mark.parametrize("lock", [INDEX_IN_USE, FILE_IN_USE], ids=["index", "file"])
+async def test_an_open_ledger_holds_its_locks(used, lock):
+    """Closing any descriptor of a file lets go of them: another process could empty the index, which is mapped."""
+    ledger = Ledger.open(used)
+    assert is_locked(used, lock)
+    await ledger.close(60)

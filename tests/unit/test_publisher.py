@@ -7,29 +7,23 @@ import pytest
 
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
-from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
+from clew_shared.views.contextdir import ContextDir
 
 AT = 1_790_000_000.0
 
 
-async def begin(book, goal, workspace):
-    spec = Spec(description="Do", workspace=str(workspace))
-    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
-    with book.entering(book.cores[goal]) as _:
-        book.cores[goal].emit(ev.GoalStarted(at=AT))
-        book.cores[goal].start(AT)
-
-
 @pytest.fixture
-async def book(ledger, tmp_path):
-    book = GoalStore(ledger, Settings())
-    book.listeners.clear()
+async def book(book, tmp_path):
     (tmp_path / "work").mkdir()
-    await begin(book, "a", tmp_path / "work")
+    spec = Spec(description="Do", workspace=str(tmp_path / "work"))
+    await book.accept(ev.GoalAccepted(at=AT, goal_id="a", spec=spec, identity=("a",)), b"file")
+    with book.entering(book.cores["a"]):
+        book.cores["a"].emit(ev.GoalStarted(at=AT))
+        book.cores["a"].start(AT)
     book.adopt(Settings(limits={"max_actions": 10**6}))
     return book
 
@@ -49,6 +43,14 @@ async def act(book, count, first=0, text="x"):
             core.record("edit", {"n": n, "text": text}, done, AT)
     await book.commit(core)
     await asyncio.sleep(0.01)  # the publisher hears a round after those who wait for the commit
+
+
+def test_a_gitignore_that_a_user_has_changed_stays_as_it_is(tmp_path):
+    (tmp_path / ".agent_context").mkdir()
+    kept = tmp_path / ".agent_context" / ".gitignore"
+    kept.write_text("state.json\n")
+    ContextDir(str(tmp_path)).rebuild({}, [], [])
+    assert kept.read_text() == "state.json\n"
 
 
 def published(tmp_path, name):

@@ -5,9 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
-from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger.verify import verify
 from clew_shared.record import events as ev
@@ -17,13 +15,12 @@ from clew_shared.record.spec import Spec
 
 
 @pytest.fixture
-async def goals(ledger):
-    """Two goals, `a` and `b`, of which the fold cannot take in feedback for `a`."""
-    made = GoalStore(ledger, Settings())
+async def goals(book):
+    """Two goals, `a` and `b`."""
     for goal in "ab":
         spec = Spec(description="Do", workspace=f"/w/{goal}")
-        await made.accept(ev.GoalAccepted(goal_id=goal, spec=spec, identity=(goal,)), b"")
-    return made
+        await book.accept(ev.GoalAccepted(goal_id=goal, spec=spec, identity=(goal,)), b"")
+    return book
 
 
 async def goes_on(goals, goal):

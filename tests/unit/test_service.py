@@ -1,5 +1,6 @@
-"""What the service manager hears, on a real datagram socket."""
+"""The service manager: the unit and where it is put, and what it hears on a real datagram socket."""
 
+import configparser
 import os
 import socket
 import time
@@ -7,7 +8,128 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.host import units
 from clew_daemon.host.own_process import Notifier
+from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT, ServiceError, unit_path
+
+CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$CALLS"
+if [ -n "$NO_MANAGER" ]; then echo "Failed to connect to bus: No medium found" >&2; exit 1; fi
+if [ "$FAILS" = "$3" ]; then echo "Job for clew.service failed." >&2; exit 1; fi
+if [ "$2" = show ]; then echo "UnitFileState=enabled"; echo "ActiveState=${ACTIVE:-active}"; echo "MainPID=41"; fi
+"""
+
+
+@pytest.fixture
+def env(tmp_path: Path, monkeypatch) -> dict[str, str]:
+    """A user's environment, with a systemctl that writes down what it was asked."""
+    monkeypatch.setattr(units, "LINGER", tmp_path / "linger")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    return {
+        "HOME": str(tmp_path / "home"),
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "CALLS": str(tmp_path / "calls"),
+    }
+
+
+def own(home, env):
+    return units.OwnUnit(home=home, env=env)
+
+
+def calls(env: dict[str, str]) -> list[str]:
+    return Path(env["CALLS"]).read_text().splitlines()
+
+
+def values(text: str) -> dict[str, str]:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str
+    parser.read_string(text)
+    return {key: value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def unit_text(exec_path="%h/.local/bin/clew", home=None, **more):
+    return units.unit_text(DAEMON_UNIT, exec_path, home, **more)
+
+
+def test_the_unit_keeps_the_promises_of_the_contract():
+    assert CHECKED_IN.read_text() == unit_text()
+    unit = values(unit_text())
+    assert unit["ExecStart"] == "%h/.local/bin/clew run"
+    assert unit["Restart"] == "always"
+    assert unit["RestartSec"] == "1"
+    assert unit["RestartPreventExitStatus"] == "78"
+    assert unit["WatchdogSec"] == "30"
+    assert unit["KillMode"] == "mixed"
+    assert unit["Delegate"] == "yes"
+    assert unit["NotifyAccess"] == "main"
+    assert unit["WantedBy"] == "default.target"
+
+
+def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
+    unit = values(unit_text())
+    assert unit["NoNewPrivileges"] == "yes"
+    assert unit["RestrictNamespaces"].split() == ["user", "pid", "mnt", "ipc", "net"]
+    refused = unit["SystemCallFilter"]
+    assert refused.startswith("~")
+    assert not {"@mount", "@sandbox", "@privileged", "@resources"} & set(refused[1:].split())
+    assert unit["SystemCallErrorNumber"] == "EPERM"  # a refused call ends no program
+    for name in ("MemoryDenyWriteExecute", "ProtectControlGroups", "PrivateUsers"):
+        assert name not in unit
+
+
+@pytest.mark.parametrize(("unit", "command"), [(WEB_UNIT, "web"), (HERALD_UNIT, "herald")])
+def test_the_pages_and_the_herald_are_services_of_their_own(unit, command):
+    found = values(units.unit_text(unit, "/usr/bin/clew", Path("/data/mine")))
+    assert found["ExecStart"] == f"/usr/bin/clew --home /data/mine {command}"
+    assert found["Restart"] == "always"
+    assert found["NoNewPrivileges"] == "yes"
+
+
+def test_a_reload_is_a_command_that_fails_where_the_config_is_rejected():
+    """The unit sent a signal, so that `systemctl reload` of a rejected config succeeded."""
+    unit = values(unit_text("/usr/bin/clew", Path("/data/mine")))
+    assert unit["Type"] == "notify-reload"  # the last one that the manager knows counts
+    assert unit["ExecReload"] == "/usr/bin/clew --home /data/mine reload"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        (
+            Path('/data/100% "my" $x\\'),
+            None,
+            """clew --home '/data/100% "my" $x\\' service uninstall""",
+        ),
+        (Path("/data/mine"), Path("/data"), "clew --home /data/mine service uninstall"),
+        (None, Path("/data"), "to remove it: env -u CLEW_HOME clew service uninstall"),
+    ],
+)
+def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs, ours, told):
+    env["CLEW_HOME"] = "/data"
+    own(theirs, env).install("/usr/bin/clew")
+    text, asked = unit_path(env).read_text(), len(calls(env))
+    for act in (
+        lambda: own(ours, env).install("/usr/bin/clew"),
+        lambda: own(ours, env).uninstall(),
+    ):
+        with pytest.raises(ServiceError, match="for another home") as refused:
+            act()
+        assert told in str(refused.value)
+    assert unit_path(env).read_text() == text
+    assert len(calls(env)) == asked
+    assert own(ours, env).look(text).other_home == (str(theirs) if theirs else "the default one")
+    assert own(theirs, env).look(text).other_home is None
+    assert own(theirs, env).uninstall().faults == ()
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_the_service_of_this_home_is_started_stopped_and_restarted_by_systemd(env, verb):
+    own(Path("/data/mine"), env).install("/usr/bin/clew")
+    own(Path("/data/mine"), env).control(verb)
+    assert calls(env)[-1] == f"--user --no-pager {verb} clew.service"
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -1,15 +1,12 @@
 """A goal that is over: its outline in memory, all of it in the ledger, and nothing of it after its time."""
 
-import pytest
-
-from clew_daemon.record.goals import GoalStore
+from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.record.store import load_state
 from clew_daemon.supervision.afterwards import expired
-from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev
 from clew_shared.record.model import Goal
-from clew_shared.record.snapshot import dump
+from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
@@ -17,8 +14,8 @@ from clew_shared.views.publish import status_view
 AT = 1_790_000_000.0
 
 
-async def ended(book, goal="a", *, reviewed=True):
-    """Record a goal from its file to its report."""
+async def ended(book, goal="a"):
+    """Record a goal from its file to its report and its review."""
     spec = Spec(description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"})
     parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(3))
     tasks = (PlannedTask(description="All", subtasks=parts),)
@@ -30,23 +27,14 @@ async def ended(book, goal="a", *, reviewed=True):
         core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="x", pid=1))
         core.start(AT)
         for n in range(40):
-            core.record(
-                "write_file", {"path": f"{n}", "content": "x" * 500}, ActionReport("success"), AT
-            )
+            args = {"path": f"{n}", "content": "x" * 500}
+            core.record("write_file", args, ActionReport("success"), AT)
         core.emit(ev.GoalEnded(at=AT, status="failed", reason="no"))
         core.emit(ev.WorkerExited(at=AT, epoch=1, reason="finished"))
         core.emit(ev.Reported(at=AT))
-        if reviewed:
-            core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
+        core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
     await book.commit(core)
     return core
-
-
-@pytest.fixture
-def book(ledger):
-    made = GoalStore(ledger, Settings())
-    made.listeners.clear()
-    return made
 
 
 async def test_a_settled_goal_keeps_its_place_in_lists_and_a_tenth_of_its_size(book):
@@ -63,11 +51,26 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
     book.evict("a")
     assert (await book.whole("a")) is core
     assert dump(core.state) == before
-    await book.emit(
-        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
-    )
+    again = ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
+    await book.emit(core, again)
     book.evict("a")  # it is at work again
     assert dump(core.state) == dump(load_state(book.ledger, "a"))
+
+
+async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(book, ledger):
+    core = await ended(book)
+    book.evict("a")
+    await book.snapshots.drain()
+    state = load(dump(core.state))
+    state.reason = "another"
+    await ledger.snapshot("a", state.seq, OUTLINE_VERSION, compressed(dump(state)))
+    assert "snapshot is not what its events give: reason" in check_ledger(ledger.path).fault.message
+    kept = compressed(dump(outline(load_state(ledger, "a"))))
+    await ledger.snapshot("a", state.seq, OUTLINE_VERSION, kept)
+    assert check_ledger(ledger.path).ok
+    with ledger._writer._con as con:
+        con.execute("UPDATE snapshots SET state = x'00' WHERE goal = 'a'")
+    assert "its snapshot was changed" in check_ledger(ledger.path).fault.message
 
 
 def settled(goal, at, **keys):

@@ -1,27 +1,186 @@
-"""What is read from the event streams of coding agents.
+"""Coding agents: how they are found and started, and what is read from their event streams (`recorded/agents`)."""
 
-`recorded/agents` has what the real CLIs printed, cut to what matters.
-"""
-
+import json
+import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from clew_daemon.processes.cells import (
+    INSTALLED_BY,
+    cli_program,
+    cli_program_fault,
+)
+from clew_daemon.processes.nursery import SpawnError
+from clew_shared.config.agent_tables import CliAgentSettings
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.claude import ClaudeReader
 from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     TOOLS,
+    CliOptions,
     Fault,
     SessionStarted,
     ThoughtReported,
     ToolsOffered,
     TurnEnded,
     UsageReported,
+    reset_time,
     unexpected_tools,
 )
 from clew_worker.bridge.clis.codex import CodexReader
 from clew_worker.bridge.clis.opencode import OpencodeReader
+
+
+def program_at(path, mode=0o755):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize("named", ["~/bin/next", "{home}/bin/next", "next"])
+def test_it_may_have_another_name_and_place(tmp_path, named):
+    program = program_at(tmp_path / "bin" / "next")
+    agent = CliAgentSettings(cli="codex", program=named.format(home=tmp_path))
+    assert cli_program(agent, {"HOME": str(tmp_path), "PATH": str(tmp_path / "bin")}) == program
+
+
+@pytest.mark.parametrize("cli", INSTALLED_BY)
+def test_where_it_is_not_installed_the_fault_says_how_to_install_it(cli, tmp_path):
+    fault = cli_program_fault(CliAgentSettings(cli=cli), {"PATH": str(tmp_path)})
+    assert fault.startswith(f"{cli} is not found on the PATH of the daemon")
+    assert INSTALLED_BY[cli] in fault
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "does not exist"),
+        (lambda path: path.mkdir(), "is a directory"),
+        (lambda path: path.symlink_to("nowhere"), "is a link to something that does not exist"),
+        (lambda path: program_at(path, 0o644), "is not executable"),
+    ],
+    ids=["absent", "folder", "dangling link", "not executable"],
+)
+def test_a_path_that_is_no_program_is_a_fault_that_says_why(tmp_path, make, words):
+    path = tmp_path / "codex"
+    make(path)
+    with pytest.raises(SpawnError, match=words):
+        cli_program(CliAgentSettings(cli="codex", program=str(path)), {})
+
+
+RELAY = ("/usr/bin/python3", "-I", "-S", "/lib/clew/relay.py", 'a "quoted"\\ path\n\x7f')
+HOME = "/var/lib/clew/home"
+KEY = "sk-secret"
+URL = "http://127.0.0.1:8080/v1"
+LOCAL = CliOptions("/opt/agent", RELAY, HOME, "small:1b", URL, KEY, ("--more", "x"))
+
+
+def started(cli, options=LOCAL, session=""):
+    return CLIS[cli].launch(options, "Do the work.", session)
+
+
+def toml(options=LOCAL):
+    return tomllib.loads(started("codex", options).files[".codex/config.toml"])
+
+
+def settings(options=LOCAL):
+    return json.loads(started("opencode", options).env["OPENCODE_CONFIG_CONTENT"])
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_the_program_of_the_config_is_started_with_its_own_arguments(cli):
+    launch = started(cli)
+    assert launch.argv[0] == "/opt/agent"
+    assert "--more x" in " ".join(launch.argv)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_prompt_and_key_are_on_no_command_line_and_the_key_is_in_no_file(cli):
+    launch = started(cli)
+    assert launch.stdin == "Do the work."
+    assert not [arg for arg in launch.argv if "Do the work" in arg or KEY in arg]
+    assert not [text for text in launch.files.values() if KEY in text]
+    assert [
+        name
+        for name, value in launch.env.items()
+        if KEY in value and name != "OPENCODE_CONFIG_CONTENT"
+    ]
+    assert KEY not in launch.env.get("OPENCODE_CONFIG_CONTENT", "")
+
+
+def test_codex_has_the_relay_as_its_only_server_and_does_not_start_without_it():
+    servers = toml()["mcp_servers"]
+    assert list(servers) == ["clew"]
+    assert (servers["clew"]["command"], *servers["clew"]["args"]) == RELAY
+    assert servers["clew"]["required"] is True
+    assert servers["clew"]["default_tools_approval_mode"] == "approve"
+
+
+def test_codex_asks_nothing_writes_nothing_and_has_its_tools_off():
+    config = toml()
+    assert (config["approval_policy"], config["sandbox_mode"]) == ("never", "read-only")
+    assert set(config["features"].values()) == {False}
+    assert {"shell_tool", "unified_exec"} <= set(config["features"])
+    assert config["agents"]["enabled"] is False
+    assert "clew_run" in config["developer_instructions"]
+
+
+def test_claude_has_no_tools_and_no_settings_but_the_server_of_clew():
+    launch = started("claude")
+    argv = list(launch.argv)
+    assert argv[argv.index("--tools") + 1] == argv[argv.index("--setting-sources") + 1] == ""
+    assert "--strict-mcp-config" in argv
+    path = argv[argv.index("--mcp-config") + 1].removeprefix(f"{HOME}/")
+    servers = json.loads(launch.files[path])["mcpServers"]
+    assert list(servers) == ["clew"]
+    assert (servers["clew"]["command"], *servers["clew"]["args"]) == RELAY
+
+
+def test_opencode_allows_the_tools_of_clew_alone():
+    config = settings()
+    assert config["tools"] == {"*": False, "clew_*": True}
+    assert config["permission"] == {"*": "deny", "clew_*": "allow"}
+    assert list(config["mcp"]) == ["clew"]
+    assert config["mcp"]["clew"]["command"] == list(RELAY)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_what_survives_is_in_the_home(cli):
+    for folder in CLIS[cli].kept:
+        assert folder.startswith(".")
+        assert ".." not in folder
+
+
+EVENING = datetime(2026, 11, 23, 22, 30, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("try again at 11:58 PM.", (2026, 11, 23, 23, 58)),
+        ("try again at 9:05 AM.", (2026, 11, 24, 9, 5)),
+        ("or try again at Nov 28th, 2026 10:51 AM.", (2026, 11, 28, 10, 51)),
+        ("or try again at Dec 1st, 2026 12:00 AM.", (2026, 12, 1, 0, 0)),
+        ("or try again in 2 days 17 hours 14 minutes.", (2026, 11, 26, 15, 44)),
+        ("You've hit your limit · resets 11pm (UTC)", (2026, 11, 23, 23, 0)),
+        ("5-hour limit reached ∙ resets 2am", (2026, 11, 24, 2, 0)),
+        ("weekly usage limit reached. It will reset in 5 days 10 hours. To", (2026, 11, 29, 8, 30)),
+        ("Usage limit reached. It will reset in less than a minute.", None),
+        ("try again at 31:99 PM", None),
+        ("try again at Feb 30th, 2027 1:00 PM", None),
+        ("try again at Nov 28th, 2099 1:00 PM", None),
+        ("try again in 999999 days", None),
+        ("try again later.", None),
+        ("", None),
+    ],
+)
+def test_the_time_is_read_from_the_sentence(text, at):
+    expected = datetime(*at, tzinfo=UTC).timestamp() if at else None
+    assert reset_time(text, EVENING) == expected
+
 
 RECORDED = Path(__file__).parent / "recorded" / "agents"
 READERS = {"codex": CodexReader, "claude": ClaudeReader, "opencode": OpencodeReader}

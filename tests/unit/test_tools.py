@@ -1,4 +1,4 @@
-"""Reading, writing, editing, listing and searching files of the workspace, and of no other."""
+"""The tools: files of the workspace and of no other, what is kept of an output, schemas, and wrong arguments."""
 
 import os
 import socket
@@ -6,8 +6,9 @@ import stat
 
 import pytest
 
-from clew_worker.executor.commands import Commands
-from clew_worker.executor.tools import finding
+from clew_shared import tools
+from clew_worker.executor.commands import Capture, Commands, clean, cut
+from clew_worker.executor.tools import finding, registry
 from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.wire import Wire
@@ -148,3 +149,57 @@ def test_a_pattern_that_never_ends_is_stopped(tool, ws, monkeypatch):
     monkeypatch.setattr(finding, "_SEARCH_S", 0.2)
     (ws / "f").write_text("a" * 60 + "b\n")
     assert tool("search", pattern="(a|a)+$").result == "timeout"
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 1000])
+def test_the_pieces_in_which_it_comes_make_no_difference(piece):
+    data = bytes(range(32, 127)) * 20
+    whole, parts = Capture(100), Capture(100)
+    whole.add(data)
+    for at in range(0, len(data), piece):
+        parts.add(data[at : at + piece])
+    assert whole.text() == parts.text()
+
+
+@pytest.mark.parametrize("limit", range(9, 25))
+def test_a_cut_tears_no_character(limit):
+    text = cut("aé€\N{GRINNING FACE}" * 20, limit)
+    assert "\N{REPLACEMENT CHARACTER}" not in text
+
+
+def test_control_characters_are_replaced_and_colours_kept():
+    assert clean("a\0b\x1b[31mc\td\r\n\ud800") == "a\ufffdb\x1b[31mc\td\r\n\ufffd"
+
+
+@pytest.mark.parametrize("tool", tools.TOOLS, ids=lambda tool: tool.name)
+def test_a_schema_is_closed_and_describes_every_argument(tool):
+    schema = tool.parameters
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) <= set(schema["properties"])
+    assert all(one["description"] for one in schema["properties"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("remove_file", {}, "available: run_cmd"),
+        ("readfile", {}, "Did you mean read_file?"),
+        ("read_file", {}, "needs path"),
+        ("read_file", {"path": 3}, "path must be a string, not int"),
+        ("read_file", {"path": "x", "start_line": 0}, "at least 1"),
+        ("read_file", {"path": "x", "start_line": "two"}, "whole number"),
+        ("read_file", {"path": "x", "lines": 3}, "no argument lines"),
+        ("run_cmd", {"cmd": []}, "a string or a list of strings"),
+        ("run_cmd", {"cmd": ["a", 1]}, "a string or a list of strings"),
+        ("run_cmd", {"cmd": "x", "timeout_s": True}, "a number"),
+        ("write_file", {"path": "x", "content": None}, "content must be a string"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_words(name, args, said):
+    with pytest.raises(registry.BadArgumentsError, match=said):
+        registry.check_arguments(name, args)
+
+
+def test_every_tool_is_carried_out_by_the_executor_or_by_the_daemon():
+    of_the_daemon = {"finish", "recall"}
+    assert set(registry.CARRIED_OUT) == {tool.name for tool in tools.TOOLS} - of_the_daemon

@@ -1,0 +1,61 @@
+"""What a cell may reach: the network, links on the way to a file."""
+
+from pathlib import Path
+
+import pytest
+
+from clew_daemon.processes.cells import CellRules
+from clew_shared.config.agent_tables import (
+    CommandAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+)
+from clew_shared.config.places import places
+from clew_shared.config.tables import SandboxSettings, Settings
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
+from clew_worker.sandbox import grants, namespaces
+
+PLACES = places({}, Path("/srv/clew"), None)
+OFFLINE = Settings(sandbox=SandboxSettings(network=False))
+STATE = State(goal_id="goal-1", spec=Spec(description="x", workspace="/srv/goal"))
+RULES = CellRules(PLACES, OFFLINE, STATE, 1, (0, 0), (), {}, {})
+THINKERS = [
+    LlmAgentSettings(model="m"),
+    RunbookAgentSettings(),
+    CommandAgentSettings(command=("true",)),
+]
+
+
+@pytest.mark.parametrize("agent", THINKERS, ids=lambda agent: agent.kind)
+def test_network_off_leaves_agents_their_way_to_the_llm(agent):
+    assert RULES.agent(agent).sandbox.network
+
+
+def test_network_off_holds_for_agents_that_act_themselves():
+    agent = CommandAgentSettings(command=("true",), own_tools=True)
+    assert not RULES.agent(agent).sandbox.network
+
+
+def test_every_link_on_the_way_to_the_name_servers_is_made_again(tmp_path, monkeypatch):
+    """Only its end was shown: a link by way of another one, as /var/run, led nowhere in a cell."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "resolv.conf").touch()
+    (tmp_path / "var-run").symlink_to("run")
+    (tmp_path / "resolv.conf").symlink_to(tmp_path / "var-run" / "resolv.conf")
+    monkeypatch.setattr(grants, "_LINKED_FILES", (str(tmp_path / "resolv.conf"),))
+    spec = CellSpec(
+        kind="executor",
+        cwd="/",
+        env={},
+        sandbox=SandboxSpec(mode="enforce", workspace="/w", own_tools=False),
+    )
+    links = namespaces._links(grants.visible(spec))
+    assert links[str(tmp_path / "var-run")] == "run"
+    assert str(tmp_path / "resolv.conf") in links
+
+
+def test_without_a_folder_for_temporary_files_no_overlay_is_tried(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    assert not namespaces.overlay_possible(userns=False)

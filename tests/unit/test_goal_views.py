@@ -1,0 +1,328 @@
+"""A goal as people see it: in lists, as a tree, in the report, in questions, in a window, and as a timeline."""
+
+import time
+
+import pytest
+from rich.console import Console
+
+from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
+from clew_daemon.publish.report import render, write
+from clew_daemon.reading.describe import advance
+from clew_daemon.reading.goal_list import overview
+from clew_daemon.reading.goal_text import goal_lines
+from clew_daemon.record.doing import Work, now_view
+from clew_daemon.record.timeline import TimelineFold, timeline
+from clew_shared.core import questions
+from clew_shared.record import events as ev
+from clew_shared.record.identity import Identity
+from clew_shared.record.model import Goal, GoalStatus
+from clew_shared.record.moment import local
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+from clew_shared.views.publish import HistoryFold, action_view, goal_detail, status_view
+
+AT = 1_790_000_000.0
+
+
+def text(lines):
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def drawn(agent, **known):
+    detail = goal_detail(agent.state, AT) | known
+    return text(goal_lines(detail, at=AT))
+
+
+def listed(agent, **known):
+    return text(overview([status_view(agent.state, AT) | known], at=AT))
+
+
+def test_the_tree_tells_how_much_of_each_task_is_done(played):
+    agent = played(["one", "two", "three"], ["four"])
+    agent.core.complete_subtask(AT, success=True, failure="")
+    lines = drawn(agent)
+    assert "[>] task 0  33%" in lines
+    assert "[ ] task 1  0%" in lines
+
+
+def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://x/v1", until=AT + 60))
+    lines = drawn(agent)
+    assert f"waits for: the endpoint http://x/v1, since {local(AT)}" in lines
+    assert f"    until {local(AT + 60)}; now: clew continue {agent.state.goal_id}" in lines
+    assert f"waits for the endpoint http://x/v1 (until {local(AT + 60)})" in listed(agent)[1]
+
+
+def test_a_paused_goal_is_called_paused_everywhere(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
+    lines = drawn(agent)
+    assert f"paused since {local(AT)}; continue: clew continue {agent.state.goal_id}" in lines
+    assert " paused " in listed(agent)[1]
+    assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
+
+
+def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
+    agent.core.block_goal("gone", AT, question="Put it back, then `clew resume goal-1`.", gone=True)
+    assert not [line for line in drawn(agent) if "feedback" in line]
+
+
+def told(agent):
+    """The entries of all that an agent's core has emitted."""
+    state = State(goal_id="goal-1")
+    return [entry for seq, event in agent.take() if (entry := advance(state, event, seq))]
+
+
+def lines(agent):
+    return [entry_line(entry) for entry in told(agent)]
+
+
+@pytest.mark.parametrize(
+    ("checked", "text"), [(True, "completed 100%"), (False, "completed, unverified 100%")]
+)
+def test_a_goal_that_ended_without_checks_is_told_as_unverified(played, checked, text):
+    agent = played(spec={"checks": {"ok": "true"}} if checked else {})
+    if checked:
+        agent.core.emit(ev.CheckFinished(name="ok", passed=True))
+    agent.core.emit(ev.GoalEnded(status="completed", passed_before=("ok",) if checked else ()))
+    before = "; but check ok passed before any work: it proves nothing" if checked else ""
+    assert lines(agent)[-1] == text + before
+
+
+def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
+    asked = "The endpoint refused. " * 30 + "Then `clew resume goal-1`.\nOr cancel it."
+    state = State(goal_id="goal-1")
+    entry = advance(state, ev.GoalBlocked(reason="stuck", question=asked), 1)
+    PlainView().tell([entry])
+    first, second = asked.splitlines()
+    assert capsys.readouterr().out.splitlines() == [
+        "goal-1: blocked 0%: stuck",
+        f"goal-1: question: {first}",
+        f"goal-1: question: {second}",
+    ]
+
+
+def window(monkeypatch, columns, rows):
+    class Window(Console):
+        def __init__(self, **options):
+            super().__init__(width=columns, height=rows, force_terminal=True, **options)
+
+    monkeypatch.setattr("rich.console.Console", Window)
+    return LiveView(several=True, foot="FOOT")
+
+
+def fitted(view, agents, note=""):
+    goals = [status_view(one.state, time.time()) for one in agents]
+    found = view.standing(goals, note, time.time())
+    text = "\n".join("".join(text for text, _ in each) for each in found)
+    assert len(view._console.render_lines(view._group(found))) <= 20
+    assert text.endswith("FOOT")
+    assert note in text
+    return text
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 12])
+def test_questions_never_hide_the_goal_that_is_at_work(played, monkeypatch, count):
+    view = window(monkeypatch, 60, 20)
+    agents = [played() for _ in range(count + 1)]
+    for number, one in enumerate(agents):
+        one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
+    for one in agents[1:]:
+        one.core.emit(ev.GoalBlocked(reason="stuck " * 50, question="Which way? " * 50))
+    text = fitted(view, agents)
+    assert "name-0000" in text
+    assert "in_progress" in text
+    assert text.count("question: ") >= min(count, 2)
+
+
+def report(agent):
+    folded = HistoryFold()
+    ended = [folded.take(seq, event) for seq, event in agent.take()]
+    return render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops)
+
+
+def test_a_completed_goal_says_so_with_its_tree(played):
+    agent = played(["one", "two"])
+    agent.complete()
+    agent.core.emit(ev.GoalEnded(status="completed", summary="all well"))
+    text = report(agent)
+    assert "- status: **completed, unverified**" in text
+    assert "- progress: 100%" in text
+    assert "- summary: all well" in text
+    assert "  - [x] one" in text
+    assert "answer is needed" not in text
+
+
+def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
+    agent = played(["one"], failure_limit=1, replan_limit=1)
+    for level in ("task", "goal"):
+        agent.complete(success=False, failure="no disk")
+        agent.replan(level, ["another"])
+    agent.complete(success=False, failure="no disk")
+    text = report(agent)
+    assert "## Your answer is needed" in text
+    assert text.partition("## Loops")[0].count("no disk") == 1
+    assert "clew feedback goal-1" in text
+    assert "  - [#] another (1 failed attempt)" in text
+    assert "## Replaced by replans" in text
+    assert "- 1.1 failed 1 time\n" in text
+
+
+def completed(agent, **fields):
+    agent.core.emit(ev.GoalEnded(status="completed", **fields))
+    return report(agent)
+
+
+def test_keys_and_control_characters_do_not_come_through(agent):
+    agent.run("curl -H 'Authorization: Bearer sk-abcdefghijklmnop1234567890'")
+    agent.run("printf '\x1b[2J\x07'")
+    text = report(agent)
+    assert "abcdefghijklmnop1234567890" not in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_file_is_written_whole_and_leaves_no_other(agent, tmp_path, times):
+    for n in range(times):
+        path = write(tmp_path / "outbox", agent.state, f"text {n}\n")
+    assert path.name == "goal-1.md"
+    assert path.read_text() == f"text {times - 1}\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+MISSING = "Reading.\ncat: answer.txt: No such file or directory"
+
+
+def test_a_question_says_what_was_tried_what_came_out_why_it_stopped_and_what_to_do(played):
+    agent = played(["Find the answer"], ["Write it down"])
+    while not agent.state.plan.replan_required:
+        agent.fail("cat answer.txt", MISSING)
+    lines = questions.stuck(agent.state).text.splitlines()
+    cannot = "cat: answer.txt: No such file or directory"
+    assert lines == [
+        'Working on: 1.1 "Find the answer"',
+        f"Tried last: `cat answer.txt`, which failed: {cannot}",
+        "Stopped: the agent asked for `cat answer.txt` again 3 times after clew had refused it",
+        "You can:",
+        '- say what to do differently: `clew feedback goal-1 "…"`',
+        "- when you have fixed the cause, continue: `clew continue goal-1`",
+        "- end the goal: `clew cancel goal-1`",
+    ]
+
+
+CONTINUE = "clew continue a-1"
+
+
+def state(status, **values):
+    return State(goal_id="a-1", goal=Goal("a-1", status=status), **values)
+
+
+@pytest.mark.parametrize(
+    ("known", "answer"),
+    [
+        (state(GoalStatus.BLOCKED, question="Which port?"), 'clew feedback a-1 "…"'),
+        (state(GoalStatus.BLOCKED, gone=True), CONTINUE),
+        (state(GoalStatus.BLOCKED, stranger=Identity(dev=1, ino=2)), CONTINUE),
+        (
+            state(
+                GoalStatus.BLOCKED,
+                question=questions.ask(State(goal_id="a-1"), "cannot_start", fault="no model").text,
+            ),
+            CONTINUE,
+        ),
+        (state(GoalStatus.WAITING, reason="no endpoint"), CONTINUE),
+        (state(GoalStatus.WAITING, paused=True), None),
+        (state(GoalStatus.WAITING, wait_until=9.0), None),
+        (state(GoalStatus.IN_PROGRESS), None),
+        (state(GoalStatus.FAILED), None),
+    ],
+)
+def test_a_goal_that_needs_a_person_names_the_command_that_answers(known, answer):
+    view = status_view(known)
+    assert (view["needs_person"], view["answer"]) == (answer is not None, answer)
+
+
+@pytest.fixture
+def greeted():
+    return Work(greeted=True)
+
+
+def test_an_llm_call_is_thinking_since_it_began(agent, greeted):
+    greeted.llm_since = 60.0
+    found = now_view(agent.state, greeted)
+    assert found == {
+        "doing": "thinking",
+        "since": "1970-01-01T00:01:00.000000+00:00",
+        "what": "LLM call",
+    }
+    greeted.llm_queued = True
+    assert now_view(agent.state, greeted)["what"] == "waiting for a free LLM slot"
+
+
+def test_an_action_in_flight_is_a_tool_that_runs(agent, greeted):
+    agent.at = 120.0
+    verdict = agent.core.propose("run_cmd", {"cmd": "make"}, agent.at)
+    found = now_view(agent.state, greeted)
+    assert found["doing"] == "tool"
+    assert found["since"] == "1970-01-01T00:02:00.000000+00:00"
+    assert found["what"] == f"#{verdict.seq} make"
+
+
+def test_checks_count_before_all_else(agent, greeted):
+    greeted.llm_since = 60.0
+    greeted.check, greeted.check_since = "tests_pass", 90.0
+    assert now_view(agent.state, greeted) == {
+        "doing": "checks",
+        "since": "1970-01-01T00:01:30.000000+00:00",
+        "what": "check tests_pass",
+    }
+
+
+class Told:
+    """A fold that is told events with a number and a time."""
+
+    def __init__(self):
+        self.fold = TimelineFold()
+        self.seq = 0
+        self.tell(0.0, ev.GoalAccepted, goal_id="g", spec=Spec(description="g"))
+
+    def tell(self, at, kind, **values):
+        self.seq += 1
+        self.fold.take(self.seq, kind(at=at, **values))
+        return self.seq
+
+    def act(self, at, seconds=1.0, epoch=1, result="success", attempt=1):
+        about = {"epoch": epoch, "tool": "run_cmd", "args": {}, "attempt": attempt}
+        seq = self.tell(at, ev.ActionAllowed, signature="run_cmd::{}", **about)
+        self.tell(at + seconds, ev.ActionFinished, of=seq, result=result, outcome="")
+        return seq
+
+
+@pytest.fixture
+def timed():
+    return Told()
+
+
+def test_each_worker_has_a_lane_with_its_actions_in_order(timed):
+    timed.tell(1.0, ev.WorkerStarted, epoch=1)
+    first = timed.act(2.0)
+    timed.tell(5.0, ev.WorkerExited, epoch=1, reason="killed by signal 9", crash=True)
+    timed.tell(6.0, ev.WorkerStarted, epoch=2)
+    second = timed.act(7.0, epoch=2, result="failure")
+    one, two = timeline(timed.fold, 10.0).lanes
+    assert [mark.seq for mark in one.marks] == [first]
+    assert (one.crashed, one.ending) == (True, "killed by signal 9")
+    assert [(mark.seq, mark.result) for mark in two.marks] == [(second, "failure")]
+    assert (two.crashed, two.ending) == (False, "")
+    assert one.start < one.marks[0].start < one.start + one.width <= two.start
+
+
+def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(timed):
+    timed.tell(1.0, ev.WorkerStarted, epoch=1)
+    about = {"epoch": 1, "tool": "run_cmd", "args": {}, "signature": "run_cmd::{}"}
+    seq = timed.tell(2.0, ev.ActionBlocked, reason="crash", message="third time", **about)
+    [lane] = timeline(timed.fold, 5.0).lanes
+    assert [(mark.seq, mark.result) for mark in lane.marks] == [(seq, "blocked")]
+    assert [(one.seq, one.why) for one in timed.fold.refusals] == [
+        (seq, "the worker died while it ran")
+    ]

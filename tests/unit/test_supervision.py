@@ -1,0 +1,187 @@
+"""Which goals get a worker now, when a crash restarts one, and how many LLM calls run at once."""
+
+import asyncio
+
+import pytest
+
+from clew_daemon.host.folders import overlap
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
+from clew_daemon.record.dependencies import KnownGoals, cycle, holder
+from clew_daemon.supervision.restart import Crashes, wait_s
+from clew_daemon.supervision.schedule import due, ready, waits_for
+from clew_shared.config.tables import RestartSettings
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import Spec
+
+
+def goals(**specs):
+    """Queued goals by their ids, in the order of acceptance, each in a workspace of its own."""
+    states = {}
+    for n, (name, given) in enumerate(specs.items(), start=1):
+        goal = name.replace("_", "-")
+        spec = Spec(**{"description": goal, "workspace": f"/w/{goal}", **given})
+        states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
+    return states
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"), [([], 2), (["a"], 1), (["a", "b"], 0), (["a", "b", "c"], 0)]
+)
+def test_never_more_than_max_workers(running, expected):
+    assert len(due(KnownGoals(goals(a={}, b={}, c={}, d={})), running, 0.0, 2)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "shared"),
+    [("/w", "/w", True), ("/w", "/w/x", True), ("/w/x/y", "/w/x", True), ("/w/x", "/w/xy", False),
+     ("/w/a", "/w/b", False)],
+)  # fmt: skip
+def test_a_workspace_overlaps_itself_and_what_is_nested(one, two, shared):
+    assert overlap(one, two) is overlap(two, one) is shared
+
+
+def test_a_queued_goal_says_what_it_waits_for():
+    states = goals(
+        a={},
+        b={"depends_on": ("a",)},
+        c={"depends_on": ("nobody",)},
+        d={"not_before": 60.0},
+        e={"workspace": "/w/a/inner"},
+        f={},
+    )
+    said = [waits_for(states[goal], KnownGoals(states), ["a"], 0.0) for goal in "bcdef"]
+    assert said == [
+        "waits for a, which is queued",
+        "waits for nobody, which is not known yet",
+        "waits until 1970-01-01T00:01:00.000000+00:00",
+        "waits for the workspace, where a works",
+        "waits for a worker",
+    ]
+
+
+@pytest.mark.parametrize("name", ["make-tea-1f2a", "make-tea", "make", "MAKE-Tea-1F2A", "Make"])
+def test_a_dependency_is_an_id_or_its_unique_beginning_in_any_case(name):
+    states = goals(make_tea_1f2a={}, drink_it_0000={}, after_5555={"depends_on": (name,)})
+    assert not ready(states["after-5555"], KnownGoals(states), 0.0)
+    states["make-tea-1f2a"].goal.status = GoalStatus.COMPLETED
+    assert ready(states["after-5555"], KnownGoals(states), 0.0)
+
+
+def test_a_name_is_held_by_the_living_goal_that_has_it_and_by_a_goal_whose_id_it_is():
+    states = goals(tea_1111={"name": "tea"}, milk_2222={"name": "milk"})
+    states["tea-1111"].goal.status = GoalStatus.COMPLETED
+    assert holder("tea", states) == ""
+    assert holder("milk", states) == "milk-2222"
+    assert holder("milk", states, besides="milk-2222") == ""
+    assert holder("tea-1111", states) == "tea-1111"
+    assert holder("", states) == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "way"),
+    [
+        ({"a": "a"}, "aa"),
+        ({"b": "a", "a": "b"}, "aba"),
+        ({"a": "b", "b": "c", "c": "a"}, "cabc"),
+        ({"b": "xa", "a": "cb"}, "aba"),
+        ({"b": "c", "a": "b"}, ""),
+        ({"b": "", "a": "bcd"}, ""),
+    ],
+)
+def test_the_last_goal_of_a_cycle_is_found_with_the_whole_way(named, way):
+    """Such goals were accepted, and waited for each other for ever."""
+    states = goals(**{f"{n}_1": {"name": n, "depends_on": tuple(on)} for n, on in named.items()})
+    new = states.pop(list(states)[-1])
+    assert cycle(new, KnownGoals(states)) == list(way)
+
+
+NUMBERS = RestartSettings()
+
+
+def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS):
+    """Crash at each of the times; give what was decided each time."""
+    crashes, decisions = Crashes(), []
+    for now in times:
+        crashes.add(now, lived_s, numbers)
+        decisions.append(crashes.restart_s(numbers, lambda: jitter))
+    return decisions
+
+
+def test_the_first_crash_restarts_at_once():
+    assert crash([100.0]) == [0.0]
+
+
+def test_the_sixth_crash_in_a_minute_gives_up():
+    assert crash(range(6))[-1] is None
+
+
+def test_crashes_that_are_a_window_apart_never_give_up():
+    assert crash([n * 60.0 for n in range(100)]) == [0.0] * 100
+
+
+def test_a_healthy_stretch_starts_the_count_anew():
+    assert crash(range(20), lived_s=30.0) == [0.0] * 20
+
+
+def test_a_wait_never_exceeds_its_bound():
+    numbers = RestartSettings(max_restarts=5000, backoff_max_s=7.0)
+    waits = crash([0.0] * 3000, numbers=numbers)
+    assert max(waits) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"), [(0, 1.0), (1, 2.0), (2, 4.0), (5, 32.0), (6, 60.0), (10**6, 60.0)]
+)
+def test_a_worker_that_asks_to_be_retried_later_waits_longer_each_time(waits, expected):
+    assert wait_s(waits, NUMBERS) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost:11434/v1", "http://127.0.0.1:8080", "http://[::1]:8080/v1", "http://127.8.8.8", "http://a.localhost"],
+)  # fmt: skip
+def test_this_machine_is_loopback(url):
+    assert is_loopback(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.example.org/v1", "http://192.168.1.5", "http://localhost.example.org", ""]
+)
+def test_another_machine_is_not(url):
+    assert not is_loopback(url)
+
+
+@pytest.mark.parametrize(
+    ("limit", "url", "calls"),
+    [
+        (None, "http://127.0.0.1:1", 1),
+        (None, "https://api.example.org", REMOTE_CALLS),
+        (3, "http://127.0.0.1:1", 3),
+    ],
+)
+async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
+    endpoint, allowed = LlmSlots().of(url), calls_at(url, limit)
+    for _ in range(calls):
+        assert not endpoint.is_full(allowed)
+        await endpoint.acquire(allowed)
+    assert endpoint.is_full(allowed)
+
+
+async def opened(*calls):
+    """Return which of these tasks have their call."""
+    await asyncio.sleep(0)
+    return [call.done() for call in calls]
+
+
+async def test_calls_are_served_in_order_each_by_the_number_of_its_goal():
+    endpoint = LlmSlots().of("http://localhost:1")
+    await endpoint.acquire(1)
+    waiting = [asyncio.ensure_future(endpoint.acquire(calls)) for calls in (1, 1, 1)]
+    assert await opened(*waiting) == [False, False, False]
+    waiting[0].cancel()
+    endpoint.release()
+    assert await opened(*waiting) == [True, True, False]
+    endpoint.release()
+    assert await opened(*waiting) == [True, True, True]

@@ -1,0 +1,199 @@
+"""Text: themes, errors in the words of a person, why a check failed, lines on a terminal."""
+
+import os
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from clew_daemon.processes import endings, workspace_guard
+from clew_daemon.reading.output import columns, wrapped
+from clew_daemon.reading.sanitize import duration
+from clew_shared.text.plain import plain
+from clew_shared.text.shell_tests import closer_look, explanation, why_failed
+from clew_shared.text.themes import theme
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I need to plan", "planning"),
+        ("Let me plan my approach", "planning"),
+        ("Planning to search", "planning"),
+        ("Two strategies are left", "planning"),
+        ("He needs to go", "planning"),
+        ("Time to synthesize what we know", "synthesis"),
+        ("Combining both gives the total", "synthesis"),
+        ("Summaries of the chapters", "synthesis"),
+        ("Searching the archive", "search_intent"),
+        ("I look for the capital", "search_intent"),
+        ("Looking for the capital", "search_intent"),
+        ("Reading it now", "read_intent"),
+        ("The articles are long", "read_intent"),
+        ("Next page", "read_intent"),
+        ("The answer is 42", "general"),
+        ("", "general"),
+    ],
+)
+def test_a_theme_is_told_by_words_and_their_inflections(text, expected):
+    assert theme(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The planet Mars is red",
+        "A plane lands; plants grow; the explanation is plain",
+        "It is already done and ready",
+        "A thread spreads, bread",
+        "Research is done",
+        "Findings were sent to the homepage",
+        "I need a hammer, look here",
+        "They reproach him",
+    ],
+)
+def test_a_word_inside_another_word_is_no_theme(text):
+    assert theme(text) == "general"
+
+
+def raised(act):
+    with pytest.raises(FileNotFoundError) as caught:
+        act()
+    return caught.value
+
+
+def test_an_error_of_the_system_names_what_failed_and_the_path(tmp_path):
+    absent, other = tmp_path / "absent", tmp_path / "other"
+    assert plain(raised(absent.read_bytes)) == f"no such file or directory: {absent}"
+    assert plain(raised(lambda: absent.rename(other))) == (
+        f"no such file or directory: {absent}: {other}"
+    )
+    assert (
+        plain(PermissionError(13, "Permission denied", b"/x\xff")) == r"permission denied: /x\xff"
+    )
+
+
+def test_reasons_of_goals_have_no_numbers_of_the_system(tmp_path):
+    (tmp_path / "file").touch()
+    below = str(tmp_path / "file" / "workspace")
+    lost = workspace_guard.enter(below, None, make=True)
+    assert isinstance(lost, workspace_guard.Missing)
+    assert lost.reason == f"the workspace cannot be created: not a directory: {below}"
+    error = PermissionError(13, os.strerror(13), "/x")
+    assert endings.by_fault(error).detail == "permission denied: /x"
+    assert endings.by_surprise(error).detail == "permission denied: /x"
+
+
+def trace_of(command: str, folder, shell="bash") -> str:
+    argv = [shell, "-c", f"set -x\n{command}"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode, "it must fail"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "old.txt").write_text("colour\nx\n")
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("test -d docs && test ! -e old.txt && true", "old.txt exists, and it must not"),
+        ("[[ -d lib ]]", "there is no folder lib"),
+        ("test -x old.txt", "old.txt is not an executable file"),
+        ('test "$(cat old.txt)" = "$(printf "a\\nb")"', 'got "colour\\nx", expected "a\\nb"'),
+        ('test "$(grep -c z old.txt)" = 3', 'got "0", expected "3"'),
+        ('test a = "$(cat old.txt)"', '"a" is not "colour\\nx"'),
+        ('[ "$(wc -l < old.txt)" -ge 4 ]', "2 must be at least 4"),
+        ('test -z "$(ls docs; echo q)"', 'expected nothing, got "q"'),
+        ('test "$(echo a b)" = "c  d"', 'got "a b", expected "c  d"'),
+        ('test "$(true)" = 55', 'got "", expected "55"'),
+        ("grep -q color old.txt", '"color" was not found in old.txt'),
+        ("! grep -q colour old.txt", '"colour" is still in old.txt'),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "/bin/sh"])
+def test_a_failed_test_is_explained(folder, shell, command, why):
+    if shell == "/bin/sh" and "[[" in command:
+        pytest.skip("not in every sh")
+    assert why_failed(trace_of(command, folder, shell), command) == why
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "false",
+        "echo y | grep -q z",
+        "test a -a b = c -o d = e",
+        "test ! a = a",
+        "x=q; grep -q $x old.txt",
+    ],
+)
+def test_what_is_not_certain_is_not_explained(folder, command):
+    assert why_failed(trace_of(command, folder), command) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("! grep -qi COLOUR old.txt", '"COLOUR" is still in old.txt: old.txt:1:colour'),
+        ("! grep -q x old.txt b", '"x" is still in old.txt and b: old.txt:2:x | b:1:x y'),
+        ("! grep -q y old.txt b", '"y" is still in b: b:1:x y'),
+        ("test -x b", "b is not an executable file: it exists; chmod +x b makes it executable"),
+        ("test -x new.txt", "new.txt is not an executable file"),
+        ("cp old.txt docs; cd docs; test -x old.txt", "old.txt is not an executable file"),
+        ("grep -q z old.txt", '"z" was not found in old.txt'),
+    ],
+)
+def test_a_closer_look_shows_where_it_is(folder, command, shown):
+    (folder / "b").write_text("x y\n")
+    trace = trace_of(command, folder)
+    look = closer_look(trace, command) or "true"
+    done = subprocess.run(look, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    text = explanation(trace, command, done.stdout, 200)
+    assert text.splitlines()[-1] == shown
+
+
+WORDS = st.lists(st.text("ab[]漢 \u0301é-", min_size=1, max_size=90), max_size=12).map(" ".join)
+
+
+def parts(line, width):
+    return [part.plain for part in wrapped(line, width)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(WORDS, st.just("")), min_size=1, max_size=4), st.integers(20, 90))
+def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
+    found = parts(line, width)
+    text = "".join(text for text, _ in line)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    for part in found:
+        assert cell_len(part) <= width or len(part.split()) == 1
+
+
+def test_a_last_cell_without_room_begins_a_line_of_its_own():
+    long = [[("a-1", ""), ("completed, unverified", ""), ("word " * 9, "")]]
+    assert parts(columns(long)[0], 40) == [
+        "a-1  completed, unverified",
+        "    word word word word word word word",
+        "    word word",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown", "whole"),
+    [
+        (0.04, "0.0 s", "0 s"),
+        (59.96, "1 min 0 s", "59 s"),
+        (250, "4 min 10 s", "4 min 10 s"),
+        (7_500, "2 h 5 min", "2 h 5 min"),
+        (273_600, "3 d 4 h", "3 d 4 h"),
+    ],
+)
+def test_a_duration_has_its_two_largest_units(seconds, shown, whole):
+    assert (duration(seconds), duration(seconds, whole=True)) == (shown, whole)
