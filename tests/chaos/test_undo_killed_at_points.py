@@ -14,7 +14,7 @@ import aftermath
 import pointed
 import points
 import pytest
-from harness import DEADLINE_S, Clew
+from harness import DEADLINE_S, Clew, forge
 from of_proc import become_subreaper
 from ordinary import give
 
@@ -165,7 +165,7 @@ class Kitchen:
 def home(tmp_path_factory):
     become_subreaper()
     folder = tmp_path_factory.mktemp("undo")
-    kitchen = Kitchen(folder, clew := Clew(folder / "clew"))
+    kitchen = Kitchen(folder, clew := Clew(folder / "clew", forge=forge()))
     try:
         clew.start()
         goal = kitchen.submit()
