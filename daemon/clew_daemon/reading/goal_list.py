@@ -25,12 +25,8 @@ IDLE_SHOWN = 3
 """The number of steps without anything new from which a list says so."""
 
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
-ACTIVITIES = {
-    "thinking": "thinking",
-    "tool": "running",
-    "checks": "running",
-    "starting": "starting",
-}
+ACTIVITIES = {"tool": "running", "checks": "running"}
+"""What an agent does, in words; thinking and starting are words already."""
 
 GoalView = Mapping[str, Any]
 """An entry of `clew status --json` (`clew_shared.views.publish.status_view`), which goes straight into lines here."""
