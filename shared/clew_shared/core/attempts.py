@@ -54,15 +54,9 @@ class AttemptCommands(GoalJournal):
         if not may_start_over(state, self.limits) or self.budget_spent(at):
             return False
         short = in_one_line(reason, REASON_CHARS)
-        self.emit(
-            ev.AttemptEnded(
-                at=at,
-                attempt=state.attempt.number,
-                reason=short,
-                advancing=advancing,
-                tried=tried(state, short),
-            )
-        )
+        n, lines = state.attempt.number, tried(state, short)
+        over = ev.AttemptEnded(at=at, attempt=n, reason=short, advancing=advancing, tried=lines)
+        self.emit(over)
         return True
 
     def begin_attempt(

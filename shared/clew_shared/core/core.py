@@ -273,16 +273,11 @@ class Core(TreeCommands):
         """Record a thought."""
         short = beginning(text.strip(), THOUGHT_CHARS)
         words = words_of(short)
-        self.emit(
-            ev.Thought(
-                at=at,
-                text=short,
-                theme=theme(text),
-                has_tool_calls=has_tool_calls,
-                new=is_new(self.state.loops.scope.memory, words),
-                words=words,
-            )
+        new, about = is_new(self.state.loops.scope.memory, words), theme(text)
+        thought = ev.Thought(
+            at=at, text=short, theme=about, has_tool_calls=has_tool_calls, new=new, words=words
         )
+        self.emit(thought)
         return self._review(at)
 
     def reflect(self, event: ev.Reflected) -> Feedback:
@@ -310,12 +305,9 @@ class Core(TreeCommands):
         if found is None:
             return Feedback()
         seq = self.emit(found.model_copy(update={"at": at}))
-        evidence = found.message.partition("\n")[0]
-        self.emit(
-            ev.LoopDetected(
-                at=at, loop=found.intervention, evidence=evidence, of=seq, steps=found.steps or ()
-            )
-        )
+        line, steps = found.message.partition("\n")[0], found.steps or ()
+        loop = ev.LoopDetected(at=at, loop=found.intervention, evidence=line, of=seq, steps=steps)
+        self.emit(loop)
         intervention = Advice(found.intervention, found.message)
         ignored = self.state.loops.ignored_interventions
         if ignored < self.ignored_limit or self.state.plan.replan_required:

@@ -115,15 +115,11 @@ class TreeCommands(AttemptCommands):
 
     def begin(self, task_idx: int, subtask_idx: int, at: float) -> None:
         """Make this the current subtask, in progress."""
-        self.emit(
-            ev.SubtaskStarted(
-                at=at,
-                task_idx=task_idx,
-                subtask_idx=subtask_idx,
-                scope=self._scope(task_idx, subtask_idx),
-                idle=not self.state.loops.attention.acted,
-            )
+        scope, idle = self._scope(task_idx, subtask_idx), not self.state.loops.attention.acted
+        started = ev.SubtaskStarted(
+            at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=scope, idle=idle
         )
+        self.emit(started)
 
     def plan(
         self,
@@ -201,11 +197,10 @@ class TreeCommands(AttemptCommands):
     ) -> None:
         """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
-            self.emit(
-                ev.GoalBlocked(
-                    at=at, reason=reason, question=question, stranger=stranger, gone=gone, step=step
-                )
+            blocked = ev.GoalBlocked(
+                at=at, reason=reason, question=question, stranger=stranger, gone=gone, step=step
             )
+            self.emit(blocked)
 
     def _is_in_progress(self) -> bool:
         current = self.state.subtask
@@ -280,11 +275,10 @@ class TreeCommands(AttemptCommands):
         again = made.refused + 1 >= REFUSED_MAX
         ends = again and self._is_in_progress() and may_start_over(self.state, self.limits)
         asks = bool(reason) or (again and not ends)
-        self.emit(
-            snap.ProofRefused(
-                at=at, label=made.label, files=made.files, why=made.why, reason=reason, asked=asks
-            )
+        refused = snap.ProofRefused(
+            at=at, label=made.label, files=made.files, why=made.why, reason=reason, asked=asks
         )
+        self.emit(refused)
         if asks:
             self.ask(asks_about(self.state, reason), at)
             return "person"
