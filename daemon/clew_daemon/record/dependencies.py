@@ -109,10 +109,7 @@ class KnownGoals:
         self._found: dict[tuple[str, str], Dependency] = {}
 
     def dependency(self, name: str, owner: str) -> Dependency:
-        """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or a beginning of one.
-
-        A goal that is still on record comes before the purged ones, any other before the owner itself.
-        """
+        """Return what a name in the `depends_on` of `owner` means: a goal on record, or purged, or itself."""
         owned = self.states.get(owner)
         words = (owner, owned.spec.name) if owned else ()
         key = name, owner if any(word.startswith(name.lower()) for word in words) else ""

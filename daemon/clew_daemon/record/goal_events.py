@@ -60,10 +60,7 @@ class GoalEvents:
 
     @contextmanager
     def entering(self, core: Core, own: Sequence[ev.Event] = ()) -> Iterator[None]:
-        """Bracket commands to a core, so that their events are recorded, after `own` ones of the daemon.
-
-        No `await` may be inside. An unexpected error stops this goal alone, until its state is loaded again.
-        """
+        """Bracket commands to a core, whose events are recorded after `own` ones; no `await` may be inside."""
         goal = core.state.goal_id
         if goal in self.broken:
             raise RuntimeError(f"the state of {goal} is to be loaded again, after an error")

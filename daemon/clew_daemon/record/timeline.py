@@ -47,10 +47,7 @@ class RefusedAction:
 
 @dataclass(slots=True)
 class Mark:
-    """An action, or `count` of them side by side; `result` is the worst of them, `seq` the number of that one.
-
-    A fold knows it by seconds since 1970, with no `end` while it runs, a timeline by its places.
-    """
+    """An action by its times (a fold) or places (a timeline); of `count` side by side, the worst and its number."""
 
     seq: int
     start: float

@@ -66,10 +66,7 @@ class Core(TreeCommands):
     def propose_unseen(
         self, tool: str, args: dict[str, Any], at: float, rationale: str = ""
     ) -> Verdict | None:
-        """Judge a proposal without a fresh measurement; None where a rule would refuse it, unless it changed unseen.
-
-        So it is for an action that is blocked in another world, which may have returned unseen.
-        """
+        """Judge a proposal without a fresh measurement; None where a rule would refuse it, which decides nothing."""
         proposal = self._proposal(tool, args)
         if proposal.signature in self.state.loops.scope.blocks:
             return None

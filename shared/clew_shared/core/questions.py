@@ -166,11 +166,7 @@ def step(
     said: str = "",
     changed: Sequence[str] | None = None,
 ) -> Question:
-    """Return what is asked about a runbook's step that must not run again by itself, after its last run.
-
-    `refused` is the rule that refuses it, `cause` is why it was cut off, `said` what it printed, `changed` the names of
-    the files that it changed, None where that is not known.
-    """
+    """Return what is asked about a runbook's step that must not run again; `refused`: by this rule, `cause`: of its end."""
     deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"

@@ -116,10 +116,7 @@ def beside(ledger: Path) -> Path:
 
 
 def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
-    """Take the lock at `path`, whose folder must exist, without waiting for it.
-
-    Raises LockHeldError, LockError where the file system has no locks or something other than a file is there, OSError.
-    """
+    """Take the lock at `path`, in a folder that exists, at once; raises LockHeldError, LockError, OSError."""
     host, namespace = _here()
     at = None if socket is None else str(socket.absolute())
     who = {"pid": os.getpid(), "pid_namespace": namespace, "host": host, "role": role, "socket": at}

@@ -64,10 +64,7 @@ def _passing(error: apsw.Error | OSError, path: Path) -> bool:
 def open_writing(
     path: Path, migrations: Sequence[str] = schema.MIGRATIONS, vfs: str | None = None
 ) -> apsw.Connection:
-    """Open or make the ledger (mode 0600) with the one connection that writes.
-
-    Raises LedgerCorrupt, LedgerTooNew, or LedgerError if WAL or `synchronous` cannot be set.
-    """
+    """Open or make the ledger (mode 0600) with the one connection that writes; raises LedgerError."""
     with explained(path):
         refuse_remains(path)
         _make_private(path)
@@ -100,10 +97,7 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
 
 
 def refuse_remains(path: Path) -> None:
-    """Refuse remains of a ledger that SQLite would treat as a new database, and overwrite.
-
-    One case is a log whose database is empty or gone: SQLite would remove the log with all its events.
-    """
+    """Refuse what SQLite would take for a new database and overwrite, as a log whose database is gone."""
     log = path.with_name(path.name + "-wal")
     waiting, size = _size(log), _size(path)  # in this order: a new database has pages before a log
     if 0 < size < _HEADER_BYTES:

@@ -1,9 +1,4 @@
-"""Reading a ledger, from any thread, with or without a writer at work.
-
-Events are checked against the hash chain of their goal. Long reads are done in pages without a transaction between
-them, so that a slow reader never keeps the writer from reusing its log. An append-only record looks the same page by
-page.
-"""
+"""Reading a ledger, checked by its hash chain, from any thread, in pages so that a reader holds up no writer."""
 
 from __future__ import annotations
 
@@ -50,10 +45,7 @@ class ReadSide:
     # -- events ------------------------------------------------------------------------------------
 
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
-        """Yield a goal's events whose seq is greater than `after`, oldest first.
-
-        Each is checked against the chain first; raises LedgerCorrupt at the first that does not fit.
-        """
+        """Yield a goal's events with a seq above `after`, oldest first; LedgerCorrupt at one that does not fit."""
         left = SEQ_MAX if limit is None else limit
         tip = next(iter(self._rows(schema.TIP_BEFORE, goal, after)), (0, genesis(goal)))
         while left > 0:
@@ -80,10 +72,7 @@ class ReadSide:
             after = page[-1].seq
 
     def page(self, after: int, rows: int, size: int) -> list[EventRow]:
-        """Return the first events of all goals whose seq is greater than `after`, oldest first, unchecked.
-
-        These are at most `rows` events, with bodies of `size` bytes in all or a little more.
-        """
+        """Return the next events of all goals, unchecked: at most `rows`, of `size` bytes or a little more."""
         found: list[EventRow] = []
         with self.connection() as con, closing(con.cursor()) as cursor:
             for columns in cursor.execute(schema.EVENTS, (after, rows)):

@@ -1,8 +1,4 @@
-"""The same ledger without an event loop, for a library that works inside its user's process.
-
-One transaction at a time, written by the calling thread. Several processes may take turns on one file: a transaction
-begins by checking whether another one has written meanwhile.
-"""
+"""The same ledger without an event loop: several processes write in turns, one transaction at a time."""
 
 from __future__ import annotations
 

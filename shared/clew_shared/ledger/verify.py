@@ -1,7 +1,4 @@
-"""Checking a ledger from end to end, without trusting or changing it, and copying it as it stands at one moment.
-
-It checks the record, not its meaning: `clew_daemon.cli.commands.verify` folds the events.
-"""
+"""Checking a ledger from end to end (the record, not its meaning), and copying it as it stands at one moment."""
 
 from __future__ import annotations
 
