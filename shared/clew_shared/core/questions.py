@@ -166,7 +166,7 @@ def step(
     said: str = "",
     changed: Sequence[str] | None = None,
 ) -> Question:
-    """Return what is asked about a runbook's step that must not run again; `refused`: by this rule, `cause`: of its end."""
+    """Return what is asked about a runbook's step that must not run again, refused by a rule or for a cause."""
     deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
