@@ -139,7 +139,8 @@ class ReviewFold(EventFold[GoalOutcome]):
         if tool:
             failed = event.result in _FAILING
             output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
-            short = {name: value for name, value in args.items() if _is_short(value)}
+            most = PARAMETER_CHARS_MAX
+            short = {k: v for k, v in args.items() if not isinstance(v, str) or len(v) <= most}
             call = ToolCall(tool, short, event.result, output)
             self._run.append((event.of, call))
 
@@ -269,7 +270,3 @@ def _lesson(
     evidence = redact(found.reasoning)[:EVIDENCE_CHARS]
     seqs = tuple(run[call - 1][0] for call in found.calls)
     return Lesson(found.category, without_evidence(found.content), evidence, seqs)
-
-
-def _is_short(value: object) -> bool:
-    return not isinstance(value, str) or len(value) <= PARAMETER_CHARS_MAX
