@@ -68,7 +68,8 @@ class RealCli:
             path.write_text(text)
 
     def _run(self, launch):
-        env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": str(self.tmp), **launch.env}
+        own = {"HOME": str(self.home), "TMPDIR": str(self.tmp), "TZ": "UTC"}
+        env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **own, **launch.env}
         return subprocess.run(
             launch.argv,
             env=env,

@@ -159,7 +159,7 @@ class Bridge:
         launch = self._cli.launch(self._options, prompt, session)
         await self._cell.put(launch.files)
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        env = {**inherited, **launch.env, "TMPDIR": ready.tmp}
+        env = {**inherited, **launch.env, "HOME": ready.home, "TMPDIR": ready.tmp, "TZ": "UTC"}
         try:
             return await self._cell.start(launch.argv, env, launch.stdin)
         except CliFaultError as fault:

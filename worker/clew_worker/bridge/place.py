@@ -1,5 +1,6 @@
 """Where a CLI is started and where its relay finds the gateway: settled by the nursery, before the cell is confined."""
 
+import contextlib
 import os
 import secrets
 import socket
@@ -24,13 +25,8 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     clear(Path(tmp), ())
     if unix:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.chdir(tmp)  # a socket's own path is limited to 108 bytes
+        with contextlib.chdir(tmp):  # a socket's own path is limited to 108 bytes
             listener.bind(SOCKET)
-        finally:
-            os.fchdir(here)
-            os.close(here)
         listener.listen(CONNECTIONS_MAX)
         return spec, listener
     listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)

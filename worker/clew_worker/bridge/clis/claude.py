@@ -21,8 +21,6 @@ def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     argv += ["--model", options.model] if options.model else []
     argv += ["--resume", session] if session else []
     env = {
-        "HOME": options.home,
-        "TZ": "UTC",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",

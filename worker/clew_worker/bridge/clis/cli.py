@@ -38,9 +38,9 @@ class CliOptions:
 class Launch:
     """How to start a CLI for one turn.
 
-    `env` is the complete environment but for PATH, LANG and TMPDIR, which the bridge adds; `files` are written into the
-    private HOME (path relative to it -> text, mode 0600); `stdin` is written to its standard input, which is then
-    closed: the prompt goes there, since a command line is shown by `ps` and limited in length.
+    `env` is the complete environment but for PATH, LANG, HOME, TMPDIR and TZ, which the bridge adds; `files` are
+    written into the private HOME (path relative to it -> text, mode 0600); `stdin` is its standard input: the prompt
+    goes there, since a command line is shown by `ps` and limited in length.
     """
 
     argv: tuple[str, ...]

@@ -31,7 +31,7 @@ def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     argv += ["--json", "--skip-git-repo-check", *options.args]
     argv += [session, "-"] if session else ["-"]
     key = _KEY if options.base_url else "CODEX_API_KEY"
-    env = {"HOME": options.home, "CODEX_HOME": f"{options.home}/.codex", "TZ": "UTC"}
+    env = {"CODEX_HOME": f"{options.home}/.codex"}
     env |= {key: options.key} if options.key else {}
     files = {".codex/config.toml": _config(options)}
     return cli.Launch(tuple(argv), env, files, prompt)

@@ -16,8 +16,6 @@ def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
     argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
     argv += ["--session", session] if session else []
     env = {
-        "HOME": options.home,
-        "TZ": "UTC",
         "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options)),
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
