@@ -172,7 +172,19 @@ def _coder(
         yield Finding(title, "fail", f"{program} --version: {why}", fix)
     else:
         yield Finding(title, "ok", f"{_line(done.stdout) or 'no version'} ({program})")
-    yield _login(f"{title}: login", agent, instance)
+    login = (
+        f"{title}: login"  # whether keys and login files are there, and no one else can read them
+    )
+    if fault := Keys(instance.env, instance.config.parent).fault(agent):
+        found, _, fix = fault.partition("; ")
+        yield Finding(login, "warn", found, fix)
+    elif agent.api_key_env or agent.api_key_file or agent.credentials:
+        yield Finding(login, "ok", "it is there; whether it works only a goal shows")
+    elif agent.base_url:
+        yield Finding(login, "ok", f"none configured for {agent.base_url}")
+    else:
+        fix = f"{log_in(agent.cli)}; then name its login files in `credentials`: docs/agents/{agent.cli}.md"
+        yield Finding(login, "warn", "it has neither a key nor a login file", fix)
     report = probe_sandbox()
     probed = None if isinstance(report, str) else report
     yield confined(f"{title}: sandbox", settings.sandbox, probed)
@@ -194,19 +206,6 @@ def confined(name: str, table: SandboxSettings, report: SandboxReport | None) ->
         found = "it writes and starts nothing of its own, but reaches any port"
         return Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
     return Finding(name, "ok", "it writes and starts nothing of its own")
-
-
-def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
-    """Check the key and the login files: that they are there, and that no one else can read them."""
-    if fault := Keys(instance.env, instance.config.parent).fault(agent):
-        found, _, fix = fault.partition("; ")
-        return Finding(title, "warn", found, fix)
-    if agent.api_key_env or agent.api_key_file or agent.credentials:
-        return Finding(title, "ok", "it is there; whether it works only a goal shows")
-    if agent.base_url:
-        return Finding(title, "ok", f"none configured for {agent.base_url}")
-    fix = f"{log_in(agent.cli)}; then name its login files in `credentials`: docs/agents/{agent.cli}.md"
-    return Finding(title, "warn", "it has neither a key nor a login file", fix)
 
 
 def _line(text: str) -> str:
