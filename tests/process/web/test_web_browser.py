@@ -124,7 +124,7 @@ def feedback_of(clew, goal):
     from clew_shared.ledger.reader import Reader
 
     with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        return load_state(reader, goal).feedback
+        return load_state(reader, goal).guidance.feedback
 
 
 def test_cancel_needs_the_goals_id_to_be_typed_and_continue_reopens_it(clew, visitor):
