@@ -48,17 +48,6 @@ def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     assert len(state.subtask.actions) == 3
 
 
-def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(opened):
-    for _ in range(2):
-        ctx = opened()
-        assert ctx.propose("run_cmd", {"cmd": "eat all memory"})
-        assert ctx.propose("run_cmd", {"cmd": f"other {ctx.state.epoch}"})
-    ctx = opened()
-    assert [a["result"] for a in published("history.jsonl")] == ["interrupted"] * 4
-    refused = ctx.propose("run_cmd", {"cmd": "eat all memory"})
-    assert (refused.allowed, refused.reason) == (False, "crash")
-
-
 def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     planned(ctx, ("done one", "now this", "next one"), ("far away",))
     ctx.record_action("read_file", {"path": "of the done subtask"}, "success")

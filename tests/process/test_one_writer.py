@@ -17,7 +17,7 @@ LONG = runbook("sleep 600")
 RACE = """
 import asyncio, sys
 from pathlib import Path
-from clew_shared.ledger import Ledger
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.lock import LockHeldError
 
 async def race():

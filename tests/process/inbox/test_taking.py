@@ -38,28 +38,6 @@ async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folde
     assert len(daemon.drops[0].raw) == 1024 * 1024 + 1
 
 
-async def test_a_file_that_someone_has_open_for_writing_waits_under_its_own_name(daemon, folder):
-    """Longer than settle_s without a write is no end: half a goal file was carried out so."""
-    async with running(daemon):
-        with (folder / "half.md").open("wb", buffering=0) as file:
-            file.write(b"first half, ")
-            await daemon.until(lambda: "inbox.waiting" in daemon.events())
-            (folder / "other.md").write_text("others do not wait for it")
-            await daemon.until(lambda: names(folder) == ["half.md"])
-            file.write(b"second half")
-        await daemon.until_drops(2)
-        await daemon.until(lambda: not names(folder))
-    assert [drop.raw for drop in daemon.drops][1:] == [b"first half, second half"]
-    assert daemon.logged.entries == [
-        {
-            "event": "inbox.waiting",
-            "name": "half.md",
-            "reason": "another program still has it open for writing",
-            "log_level": "info",
-        }
-    ]
-
-
 async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon(tmp_path):
     """The kernel signals the holder of a lease when someone opens the file; by default that kills."""
     path = tmp_path / "goal.md"
