@@ -33,7 +33,7 @@ DAEMON = {
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",
-    "recover": "clew_daemon.supervision.supervisor:recover",
+    "recover": "clew_daemon.supervision.supervisor:Supervisor._recover",
     "leftovers": "clew_daemon.app.lifecycle:end_leftovers",
     "cgroups.claim": "clew_daemon.processes.cgroups:Cgroups.claim",
     "ready": "clew_daemon.host.own_process:Notifier.ready",
