@@ -38,7 +38,7 @@ from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import ActionOutcome, Judged, Noted, Recorded
+from clew_shared.wire.answers import ActionOutcome, Judged, Noted
 from clew_shared.wire.executor import ActionDone, RunRequest
 
 log = structlog.get_logger()
@@ -125,14 +125,14 @@ class Actions:
         await self._recorded(report)
         return noted(feedback)
 
-    async def record(self, p: protocol.Record) -> Recorded:
+    async def record(self, p: protocol.Record) -> Judged:
         await self._epoch.ready.wait()
         report = await self._reported(p)
         tool, args = redact(p.tool), redacted(p.args)
         with self._epoch.recording() as core:
             verdict = core.record(tool, args, report, time.time())
         await self._recorded(report)
-        return Recorded(allowed=verdict.allowed, **_words(verdict))
+        return Judged(allowed=verdict.allowed, **_words(verdict))
 
     # -- before an action ----------------------------------------------------------------------------
 

@@ -61,29 +61,21 @@ class ActionOutcome(AnswerModel):
     reason: str = ""
 
 
-class _Verdict(AnswerModel):
+class Judged(AnswerModel):
+    """The answer to `act`, `propose` and `record`; `outcome` is there where clew has carried out the action.
+
+    `at` is when the outcome was recorded, in seconds since 1970; `allowed` is in the answer to `record` alone.
+    """
+
     verdict: Literal["allowed", "blocked"]
     seq: int = 0
     reason: str = ""
     message: str = ""
     intervention: Advice | None = None
     escalated_to: Level | None = None
-
-
-class Judged(_Verdict):
-    """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action.
-
-    `at` is when the outcome was recorded, in seconds since 1970.
-    """
-
     outcome: ActionOutcome | None = None
     at: float | None = None
-
-
-class Recorded(_Verdict):
-    """The answer to `record`."""
-
-    allowed: bool
+    allowed: bool | None = None
 
 
 class Advanced(AnswerModel):

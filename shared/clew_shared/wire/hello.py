@@ -211,12 +211,6 @@ class HelloState(AnswerModel):
         return [s.description for s in self.subtasks if s.open or s.status == StepStatus.BLOCKED]
 
     @property
-    def next_pending(self) -> str:
-        """The description of the first pending subtask, "" for none."""
-        pending = (s.description for s in self.subtasks if s.status == StepStatus.PENDING)
-        return next(pending, "")
-
-    @property
     def planned(self) -> bool:
         """Whether the tree is more than the implicit subtask, which bears the goal's description."""
         return [s.description for s in self.subtasks] != [self.goal.description]

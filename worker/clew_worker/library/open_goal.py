@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from clew_shared.core.answers import Feedback, Verdict
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
-from clew_shared.wire.answers import Judged, Noted, Recorded
+from clew_shared.wire.answers import Judged, Noted
 
 goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 _UNSEEN = {"tasks": {"__all__": {"subtasks": {"__all__": {"actions": {"__all__": {"args"}}}}}}}
@@ -195,7 +195,7 @@ def all_done(goal: Goal) -> bool:
 
 
 def answer_of(
-    told: Verdict | Judged | Recorded | Feedback | Noted,
+    told: Verdict | Judged | Feedback | Noted,
     seq: int = 0,
     message: str = "",
 ) -> Answer:

@@ -20,7 +20,7 @@ from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import Guidance, Loops, Plan, ProbeSeen, Proofs, State
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
+from clew_shared.wire.answers import Advanced, Finished, Judged, Noted
 from clew_shared.wire.hello import Call, HelloAnswer
 from clew_worker.agent.client import A, AgentClient, RpcError
 from clew_worker.agent.plans import PlanTask, Tasks
@@ -94,7 +94,7 @@ class RemoteGoal:
         return self._state
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        return answer_of(self._call(Recorded, "record", tool=tool, args=args, **_outcome(report)))
+        return answer_of(self._call(Judged, "record", tool=tool, args=args, **_outcome(report)))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
         return answer_of(self._call(Judged, "propose", tool=tool, args=args))
