@@ -27,6 +27,11 @@ class Settings:
     backups: int = 2
 
 
+class Broken:
+    def __str__(self):
+        raise RuntimeError
+
+
 @pytest.fixture(autouse=True)
 def _as_it_was():
     handlers = logging.getLogger().handlers[:]
@@ -93,8 +98,12 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
         raw=b"\x00",
         keys={(1, 2): 3, "b": {4}},
         code=ExitCode.FAILED,
+        broken=Broken(),
+        long="x" * 100_000,
     )
     (line,) = lines()
+    assert line["broken"] == "<Broken: RuntimeError>"
+    assert len(line["long"]) <= setup.TEXT_CHARS
     assert line["control"] == "a\nb\x1b[2J\x9b\u2028"
     assert line["keys"] == {"b": "{4}"}
     assert line["code"] == 1

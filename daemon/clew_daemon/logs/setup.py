@@ -22,6 +22,7 @@ import structlog
 
 from clew_daemon.logs.look import coloured, plain
 from clew_shared.text.redact import redact, redacted
+from clew_shared.text.shorten import without_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +139,18 @@ def _own_descriptor(fd: int) -> int:
 
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
-_as_json = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
+LINE_CHARS, TEXT_CHARS = 65_536, 16_384
+"""Of a line that is longer than the first, each text is cut to the second."""
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+
+
+_as_json = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=_text_of).encode
 
 
 class _Output:
@@ -224,7 +236,11 @@ def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict],
     first = {key: event[key] for key in _FIRST_KEYS if event.get(key) is not None}
     line = first | {key: value for key, value in event.items() if key not in _FIRST_KEYS}
     text = _as_json(line)
-    return (line if redact(text) == text else redacted(json.loads(text)),), {}
+    line = line if redact(text) == text else redacted(json.loads(text))
+    if len(text) > LINE_CHARS:  # redacted before: half a key is still half a key
+        cut = {k: without_middle(v, TEXT_CHARS) for k, v in line.items() if isinstance(v, str)}
+        line |= cut
+    return (line,), {}
 
 
 def _json_line(line: EventDict) -> str:
