@@ -6,7 +6,6 @@ from goal_daemon import GoalDaemon
 
 from clew_shared.wire import protocol
 from clew_worker.agent import AgentClient, Disconnected, RpcError
-from clew_worker.agent.main import main
 
 
 @pytest.fixture
@@ -75,8 +74,3 @@ async def test_notifications_reach_whoever_listens_for_them(daemon, connect):
         daemon.notify("unheard_of", text="never mind")
         async with asyncio.timeout(30):
             assert await heard.get() == {"text": "well done"}
-
-
-async def test_an_entry_that_does_not_exist_is_a_matter_of_configuration(capfd):
-    assert main("poet", -1) == 78
-    assert "available: runbook, llm" in capfd.readouterr().err

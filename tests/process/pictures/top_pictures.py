@@ -54,7 +54,7 @@ def write(clew, shown, folder):
 def play(camera, shown):
     """Find which goal needs an answer, why one was refused, what one changed, and answer; the pictures by name."""
     camera.take(until=["Which of the two ports", shown.looping], seconds=4)
-    camera.take("Down", "Down", "Down", until=["choosing the next step"], seconds=1.5)
+    camera.take("Down", "Down", "Down", "Down", until=["choosing the next step"], seconds=1.5)
     goal = camera.take("Enter", until=[shown.looping, "epoch 2", "wc answer"], seconds=3)
     camera.take("2", until=["at work", "killed by SIGKILL"], seconds=2)
     timeline = camera.take(until=["refused"], seconds=2.5)
