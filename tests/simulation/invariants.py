@@ -380,9 +380,8 @@ def a_transcript_read_back_is_valid(told: Mapping[str, Any]) -> str:
         return f"{folded} of {len(entries)} entries are folded"
     if len(protocol.line({"transcript": entries})) > protocol.LINE_BYTES_MAX:
         return "it does not fit a line"
-    results = {*map(str, Result)}
     for entry in entries:
-        if "role" not in entry and entry["seq"] > 0 and entry.get("result") not in results:
+        if "role" not in entry and entry["seq"] > 0 and entry.get("result") not in [*Result]:
             return f"{entry!r} is on record, and has no end"
     seqs = [entry["seq"] for entry in entries if entry.get("seq", 0) > 0]
     return "" if len(set(seqs)) == len(seqs) else f"a call stands in it twice: {seqs}"

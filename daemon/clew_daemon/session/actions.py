@@ -91,6 +91,7 @@ class Actions:
         epoch = self._epoch
         await epoch.ready.wait()
         await self._checks.run_before()
+        looking = None
         if epoch.own_tools:
             # In a snapshot that begins later, what has changed would count as the action's.
             await epoch.snapshots.settled()
@@ -99,7 +100,7 @@ class Actions:
             await asyncio.sleep(0)  # it is asked for now, and looks while the proposal is judged
         verdict = await self._judge(_redacted(p))
         if verdict.allowed:
-            if epoch.own_tools:
+            if looking:
                 await looking
             await epoch.commit()
         return judged(verdict)

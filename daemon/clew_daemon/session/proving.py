@@ -40,6 +40,7 @@ from clew_shared.proof.label import (
 )
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
+from clew_shared.record.model import Level
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.record.state import ProofState
 from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_store
@@ -86,7 +87,7 @@ class Proving:
         if made is None or self._ends(made) or epoch.settings.proof.mode == "say":
             return None
         await epoch.see_world()  # else the next action would be taken for what a check did
-        level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
+        level: Level | None = await epoch.decide(lambda c: c.refuse_proof(time.time(), reason))
         # this daemon may not be the one that made it
         last = event_at(epoch.parts.goals.ledger, epoch.goal_id, made.seq)
         diff, output = (last.diff, last.output) if isinstance(last, snap.ProofMade) else ("", "")
@@ -294,8 +295,10 @@ def _taken_away(seen: Seen) -> tuple[snap.TakenAway, ...]:
         ("git", seen.git),
         ("process", seen.alive),
     )
-    found = ((kind, path) for kind, paths in kinds for path in paths)
-    return tuple(snap.TakenAway(path=redact(path), kind=kind) for kind, path in islice(found, 100))
+    found = (
+        snap.TakenAway(path=redact(path), kind=kind) for kind, paths in kinds for path in paths
+    )
+    return tuple(islice(found, 100))
 
 
 @contextlib.contextmanager

@@ -180,9 +180,10 @@ class _Source:
             if self._respelled(error):
                 return self._validated()
             faults += [SettingsFault(self._place(at), m) for at, m in explain(error, self._raw)]
-        if faults:
-            raise SettingsError(sorted(faults, key=_by_line))
-        return settings
+        else:
+            if not faults:
+                return settings
+        raise SettingsError(sorted(faults, key=_by_line))
 
     def _respelled(self, error: ValidationError) -> bool:
         """Restore the spelling of text where the environment's `123` or `true` was meant as text."""

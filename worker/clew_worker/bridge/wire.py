@@ -12,11 +12,11 @@ ReadFile                ->
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clew_shared.wire.framing import WireMessage, encode, reader
+from clew_shared.wire.framing import BY_TYPE, WireMessage, encode, reader
 
 PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
@@ -78,7 +78,7 @@ class FileRead(WireMessage):
 
 
 Order = PutFiles | StartCli | ReadFile
-read_order: Callable[[bytes], Order] = reader(Order)
+read_order: Callable[[bytes], Order] = reader(Annotated[Order, BY_TYPE])
 
 
 def packet(message: WireMessage) -> bytes:

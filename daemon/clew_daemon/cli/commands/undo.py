@@ -338,4 +338,4 @@ def _bold(text: str) -> Line:
 
 def _name(one: NameView) -> str:
     """Return a name that can be told from any other."""
-    return clean(one.get("quoted") or one["path"])
+    return clean(one.get("quoted") or one.get("path", ""))

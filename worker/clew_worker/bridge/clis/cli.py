@@ -283,8 +283,10 @@ class EventReader:
 
     def _fault(self, message: str) -> Fault:
         short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-        fits = (kind for kind, says in _SAYS.items() if re.search(says, short, re.IGNORECASE))
-        kind: FaultKind = next(fits, "temporary")
+        fits: list[FaultKind] = [
+            one for one, says in _SAYS.items() if re.search(says, short, re.IGNORECASE)
+        ]
+        kind = fits[0] if fits else "temporary"
         return Fault(short, kind, reset_time(short, self._clock()) if kind == "limit" else None)
 
     def _complaint(self, line: bytes) -> Events:
