@@ -1,6 +1,6 @@
 """The process that starts commands, as a program of its own: small, so that its forks are cheap.
 
-It runs in the commands' sandbox and is trusted no more than they are: `launcher` accepts only what the kernel
+It runs in the commands' sandbox and is trusted no more than they are: `commands` accepts only what the kernel
 confirms. It imports only the standard library: it is started by its path, without site-packages.
 """
 
