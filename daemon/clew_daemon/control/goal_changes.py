@@ -91,7 +91,7 @@ class GoalChanges:
         self, request: GoalChangeRequest
     ) -> GoalAnswer | dict[str, list[GoalAnswer | dict[str, str]]]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the `error` of each."""
-        verb = "pause --now" if request.now else request.method
+        verb = "pause --now" if request.method == "pause" and request.now else request.method
         if request.all:
             meant = [
                 goal

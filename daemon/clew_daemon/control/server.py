@@ -29,7 +29,7 @@ from clew_shared.wire import protocol
 
 CLIENTS_MAX = 64
 IDLE_TIMEOUT_S = 60.0
-BUSY = "too many clients have a request in progress: try again"
+BUSY = "too many clients are connected: end some of them, or try again"
 
 FOLLOWERS_MAX = 16  # Connections with a stream at a time; they have no place among the clients
 TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"

@@ -142,8 +142,6 @@ def continues(reader: Reader, cursor: Cursor) -> bool:
     return reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq)
 
 
-log = structlog.get_logger()
-
 LOOK_S, BACKOFF_S, BACKOFF_MAX_S = 60.0, 1.0, 300.0
 
 

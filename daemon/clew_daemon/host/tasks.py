@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Generic, TypeVar
@@ -116,7 +117,10 @@ class GoalQueue:
 
 
 class LastKnown(Generic[T]):
-    """What the last look at the disk has found, which a thread takes: for requests that cannot wait for the disk."""
+    """The last known result of a look at the disk, for requests that cannot wait for a stalled file system.
+
+    It looks in a thread, one look at a time; `first` is the result before the first look ends.
+    """
 
     def __init__(self, look: Callable[[], T], first: T) -> None:
         self._look = look
@@ -125,14 +129,21 @@ class LastKnown(Generic[T]):
 
     async def now(self, within_s: float = WITHIN_S) -> T:
         """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""
+        deadline = time.monotonic() + within_s
+        await self._wait(deadline)  # a look that began earlier may have missed a change
         if self._task is None:
             self._task = asyncio.create_task(asyncio.to_thread(self._look))
+            await self._wait(deadline)
+        return self._found
+
+    async def _wait(self, deadline: float) -> None:
         task = self._task
-        await asyncio.wait({task}, timeout=within_s)
-        if task.done():
+        if task is None:
+            return
+        await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
+        if task.done() and task is self._task:
             self._task = None
             self._found = task.result()
-        return self._found
 
 
 class ThreadsError(Exception):

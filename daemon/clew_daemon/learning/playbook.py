@@ -33,10 +33,8 @@ from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
-    from clew_daemon.record.goals import GoalStore
     from clew_shared.config.tables import PlaybookSettings
     from clew_shared.core.core import Core
-    from clew_shared.core.journal import RecordedEvent
     from clew_shared.record.state import State
 
 log = structlog.get_logger()

@@ -119,11 +119,17 @@ class KnownGoals:
 
     def named(self, name: str) -> list[str]:
         """Return the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
-        return named(name, self._names, self._ended)
+        return self._named(name, "")
+
+    def _named(self, text: str, besides: str) -> list[str]:
+        """Return what `named` does; a whole id or name is not looked for among all goals."""
+        same = [goal for goal in self._bearers.get(text.lower(), ()) if goal != besides]
+        if same and text.lower() not in self.states:
+            return [_bearer(same, self._ended)]
+        return named(text, self._names, self._ended, besides)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
-        gone = dict.fromkeys(self.gone, "")
-        goals = named(name, self._names, self._ended, owner) or named(name, gone, lambda _: True)
+        goals = self._named(name, owner) or named(name, self._gone_names, lambda _: True)
         goals = goals or ([owner] if owner else [])
         if len(goals) != 1:
             return Dependency(name, tuple(goals))
@@ -154,6 +160,17 @@ class KnownGoals:
     @cached_property
     def _names(self) -> dict[str, str]:
         return {goal: state.spec.name for goal, state in self.states.items()}
+
+    @cached_property
+    def _bearers(self) -> dict[str, list[str]]:
+        bearers: dict[str, list[str]] = {}
+        for goal, name in self._names.items():
+            bearers.setdefault(name, []).append(goal)
+        return bearers
+
+    @cached_property
+    def _gone_names(self) -> dict[str, str]:
+        return dict.fromkeys(self.gone, "")
 
     def _ended(self, goal: str) -> bool:
         return self.states[goal].ended

@@ -19,6 +19,7 @@ from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
     AttemptTerms,
+    FinishedSubtask,
     GoalTerms,
     HelloAnswer,
     HelloOptions,
@@ -94,7 +95,12 @@ def _hello_state(
     over = ("completed", "skipped", "failed")
     own: dict[str, object] = {
         "replan_required": state.plan.replan_required or None,
-        "finished": [asdict(s) for t in state.goal.tasks for s in t.subtasks if s.status in over],
+        "finished": [
+            {name: getattr(s, name) for name in FinishedSubtask.model_fields}
+            for t in state.goal.tasks
+            for s in t.subtasks
+            if s.status in over
+        ],
         "given_up": state.plan.set_aside[-GIVEN_UP_SENT:],
         "actions_total": state.actions_total,
         "progress": state.goal.progress(),

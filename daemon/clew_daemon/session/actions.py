@@ -99,9 +99,9 @@ class Actions:
             looking = epoch.executors.look_soon(own=epoch.agent_acts)
             await asyncio.sleep(0)  # it is asked for now, and looks while the proposal is judged
         verdict = await self._judge(_redacted(p))
+        if looking:
+            await looking
         if verdict.allowed:
-            if looking:
-                await looking
             await epoch.commit()
         return judged(verdict)
 

@@ -184,11 +184,14 @@ async def from_store(
     **about: Any,
 ) -> T | None:
     """Read from a goal's store, in a thread; None, and `failed` in the log, where that fails or takes longer."""
+
+    def looked() -> T:
+        return read(at(parts.places.snapshots / goal, program(parts.keys.env)))
+
     try:
-        store = at(parts.places.snapshots / goal, program(parts.keys.env))
         with parts.children.starting_own():  # its git is no leftover of a cell
             async with asyncio.timeout(within_s):
-                return await asyncio.to_thread(read, store)
+                return await asyncio.to_thread(looked)
     except (StoreError, OSError, TimeoutError) as error:
         log.warning(failed, goal=goal, **about, reason=plain(error))
         return None

@@ -39,6 +39,8 @@ from clew_shared.wire.nursery import CellSpec
 
 Group = Callable[[CellSpec], CellGroup | None]
 
+log = structlog.get_logger()
+
 LINES_MAX = 200
 LINE_CHARS = 500
 LINE_BYTES_MAX = 1 << 16
@@ -170,8 +172,6 @@ class Launcher:
         """Measure what these cells use; it blocks."""
         return children.memory_mb([cell.guard.pid for cell in cells])
 
-
-log = structlog.get_logger()
 
 STARTING_WAIT_S = 5.0
 

@@ -182,10 +182,11 @@ class SnapshotStores:
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
-        used, removed, limit = self._d.space.bytes, False, self._d.settings.snapshots.max_mb
+        removed, limit = False, self._d.settings.snapshots.max_mb
         async with self._removing:
             kept = filter(is_removable, self._d.goals.states().values())
             for other in [s.goal_id for s in sorted(kept, key=lambda state: state.ended_at)]:
+                used = self._d.space.bytes
                 if used.total() - used[goal] <= limit * MB // 2:
                     break
                 core = self._d.goals.cores.get(other)
@@ -228,8 +229,6 @@ def is_removable(state: State) -> bool:
     """Return whether a goal's snapshots may be removed: it has ended, and no undo is under way."""
     return state.settled and bool(state.snapshots.first) and not state.snapshots.undoing
 
-
-log = structlog.get_logger()
 
 WAIT_S = 30.0
 FILES_S = 20.0  # How long a report waits for the files that the goal changed

@@ -116,7 +116,7 @@ class RestartHistory:
             self._crashes[goal] = Crashes()
 
     def take(self, goal: str, event: ev.Event) -> None:
-        """Take in an event of a goal: each word of a person ends its wait, and forgives waits and failed runs."""
+        """Take in an event: any of the goal itself ends its wait, a person's word forgives waits and failed runs."""
         if event.kind.startswith("goal_"):
             self._until.pop(goal, None)
         match event:
