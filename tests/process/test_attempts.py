@@ -99,7 +99,7 @@ def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
     assert 'Attempt 1: check right failed: "right" was not found in answer.txt' in text
     assert "write_file" not in text.partition("What was tried")[2]
     assert "PROGRESS" not in text
-    assert [line["attempt"] for line in clew.history(goal)] == [1, 2]
+    clew.until(lambda: [line["attempt"] for line in clew.history(goal)] == [1, 2], "its history")
 
 
 def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_repeats(clew):
