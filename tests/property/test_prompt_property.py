@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.test_prompt import view_of
@@ -103,6 +104,22 @@ def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     live = len(view.state.transcript) - laid.view.folded
     total = laid.sizes["total"]["tokens"]
     assert total <= max_tokens or live == 1
+
+
+INLINE = '{"tool": "run_cmd", "cmd": "ls", "insights": "x"}'
+BESIDE = (
+    '{"reflect": {"insights": "x"}, "tool_calls": [{"tool": "run_cmd", "args": {"cmd": "ls"}}]}'
+)
+WITHIN = (
+    '{"function": {"name": "run_cmd", "arguments": {"cmd": "ls"}}, "reflect": {"insights": "x"}}'
+)
+
+
+@pytest.mark.parametrize("said", [INLINE, BESIDE, WITHIN])
+def test_a_reflection_is_taken_out_of_the_call_wherever_it_stands(said):
+    found = json_mode.answer_of(*json_mode.read(said, TOOLS))
+    assert [call.args for call in found.calls] == [{"cmd": "ls"}]
+    assert found.hindsight == ({"insights": "x"},)
 
 
 @given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))

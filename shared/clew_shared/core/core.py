@@ -144,7 +144,7 @@ class Core(TreeCommands):
         detail: str = "",
         said: str = "",
     ) -> list[int]:
-        """Record that the effect of all (`only`: of one) in flight is unknown; `said` ends what it printed."""
+        """Record that the effect of all (`only`: of one) in flight is unknown; `said` is the end of what it printed."""
         seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
             event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)

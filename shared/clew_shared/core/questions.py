@@ -166,7 +166,10 @@ def step(
     said: str = "",
     changed: Sequence[str] | None = None,
 ) -> Question:
-    """Return what is asked about a runbook's step that must not run again, refused by a rule or for a cause."""
+    """Return what is asked about a runbook's step that must not run again, refused by a rule or for a `cause`.
+
+    `said` is what it printed, `changed` the files that it changed (None: that is not known).
+    """
     deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"

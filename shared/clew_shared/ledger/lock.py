@@ -30,7 +30,7 @@ _UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock according to the file, None for what it lacks; `socket` is that of control."""
+    """The holder of a lock according to the file, None for what it lacks; `socket` is the control socket's path."""
 
     pid: int | None = None
     role: str | None = None

@@ -252,7 +252,7 @@ class ExecutionReflector:
 
 
 def of_kind(*kinds: Kind) -> Callable[..., bool]:
-    """Return whether a step, or the later one of a pair, is of one of these kinds."""
+    """Return what tells whether a step, or the later one of a pair, is of one of these kinds."""
     return lambda *pair: pair[-1].kind in kinds
 
 

@@ -6,27 +6,26 @@ Source: git-config(1), core.quotePath; quote.c of git.
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 One = TypeVar("One")
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-_ESCAPES = [chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in range(256)]
-for _byte, _letter in _LETTERS.items():
-    _ESCAPES[_byte] = f"\\{_letter}"
 _SPECIAL = re.compile(r'[\x00-\x1f\x7f"\\]')
 
 
 def quoted(name: bytes) -> str:
     """Return a name as text: itself, or quoted where it has control characters, quotes, or is not UTF-8."""
-    try:
-        text = name.decode()
-    except UnicodeDecodeError:
-        text = ""
-    return (
-        text
-        if text and not _SPECIAL.search(text)
-        else f'"{"".join(map(_ESCAPES.__getitem__, name))}"'
-    )
+    with suppress(UnicodeDecodeError):
+        if (text := name.decode()) and not _SPECIAL.search(text):
+            return text
+    return f'"{"".join(map(_escaped, name))}"'
+
+
+def _escaped(byte: int) -> str:
+    if byte in _LETTERS:
+        return f"\\{_LETTERS[byte]}"
+    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
 
 
 def unquoted(text: str) -> bytes:

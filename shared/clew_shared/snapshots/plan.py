@@ -156,8 +156,9 @@ def _whose(
         window.watched &= not window.restored  # what someone wrote after its name was restored
         names = window.closed(list_of)
         others |= names[1]
-        for known, more in zip(undone, names, strict=True) if last is None or seq <= last else ():
-            known.update(more)
+        if last is None or seq <= last:
+            for known, more in zip(undone, names, strict=True):
+                known.update(more)
     return *undone, others
 
 

@@ -8,7 +8,7 @@ LONGEST = 80
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant, or whose beginning was; None where there is none."""
+    """Return the known word that was probably meant, whole or by its beginning; None where there is none."""
     if len(word) > LONGEST:
         return None
     from difflib import get_close_matches  # most names are spelt right

@@ -40,7 +40,7 @@ class AnswerModel(BaseModel):
 
 
 class Noted(AnswerModel):
-    """The answer to `think`, `reflect` and `outcome`; that to `reflect` has the turns that are left."""
+    """What all answers to what an agent tells have in common; that to `reflect` has the turns that are left."""
 
     intervention: Advice | None = None
     escalated_to: Level | None = None

@@ -1,7 +1,7 @@
 """The answer to `hello`: a goal's state and all that an agent needs to continue (docs/protocol.md).
 
 The daemon builds it, agents validate it once. An agent ignores fields that it does not know, and fills in those
-that are missing, so that daemon and agent may differ in version.
+that are missing; `[context]` must be as the config's own table allows.
 """
 
 from collections.abc import Mapping

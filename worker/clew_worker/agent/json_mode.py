@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from clew_shared.prompt.reasoning import as_text
@@ -29,6 +30,7 @@ _OTHER_NAMES = {
     "new": ("new_str", "new_string", "new_text", "replace", "replacement"),
     "pattern": ("query", "regex"),
 }
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
 _ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
 _THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
@@ -143,12 +145,20 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
                 yield start, at, value
 
 
-def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
+def _calls(
+    value: Mapping[str, Any], known: Mapping[str, Tool], beside: Mapping[str, Any] = NOTHING
+) -> list[ToolRequest]:
+    """Return the calls of an object; a reflection `beside` them becomes an argument of the first."""
     several, inner = value.get("tool_calls"), value.get("function")
+    if REFLECT.name in value and len(value) > 1:
+        beside = {REFLECT.name: value[REFLECT.name]}
     if isinstance(several, list):
-        return [c for one in several if isinstance(one, dict) for c in _calls(one, known)]
+        shapes = [one for one in several if isinstance(one, dict)]
+        parts = [beside, *[NOTHING] * len(shapes)]
+        each = zip(shapes, parts, strict=False)
+        return [call for one, part in each for call in _calls(one, known, part)]
     if isinstance(inner, dict):
-        return _calls(inner, known)
+        return _calls(inner, known, beside)
     name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), None)
     if name is None:  # `{"write_file": {"path": ...}}`
         name, raw = next(iter(value.items()), ("", None))
@@ -159,11 +169,14 @@ def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequ
     if raw is None:
         if name not in known:
             return []  # some other object with a `name`, such as a package.json
-        used = {*_NAME_KEYS, *_THOUGHT_KEYS, REFLECT.name}
+        own = known[name].parameters.get("properties", {}).keys()
+        reflected = REFLECT.parameters["properties"].keys() - own
+        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflected, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
+        if told := {key: value[key] for key in reflected & value.keys()}:
+            beside = beside or {REFLECT.name: told}
     call = request(name, raw, known)
-    beside = {key: value[key] for key in (REFLECT.name,) if key in value}
-    return [replace(call, args=call.args | beside)]
+    return [replace(call, args={**call.args, **beside})]
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:

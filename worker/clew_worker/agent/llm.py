@@ -43,12 +43,12 @@ class LlmAgent:
         self._replanning = 0
         self._withheld = ""
         """The tool that is not offered in the next question."""
-        daemon.on("intervention", lambda p: self._memory.warn(str(p.get("message") or "")))
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the endpoint cannot be used."""
         hello = await self._daemon.greet(NAME)
         self._memory = Memory(hello)
+        self._daemon.on("intervention", lambda p: self._memory.warn(str(p.get("message") or "")))
         self._work = Work(self._daemon, self._memory)
         hide([hello.credential] if hello.credential else [])
         self._auto = hello.options.agent.mode == "auto"

@@ -51,7 +51,10 @@ class _RecordPart(BaseModel, extra="allow"):
     """A part of a record, readable by attribute or, like the JSON it came from, by key."""
 
     def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
+        try:
+            return getattr(self, key)
+        except AttributeError:
+            raise KeyError(key) from None
 
 
 class Cost(_RecordPart):

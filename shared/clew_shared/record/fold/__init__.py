@@ -37,7 +37,12 @@ def apply(state: State, event: ev.Event, seq: int) -> State:
     return state
 
 
-_TAKES = vars(actions) | vars(goal) | vars(loops) | vars(tree) | vars(turns)
+_TAKES = {
+    name: function
+    for part in (actions, goal, loops, tree, turns)
+    for name, function in vars(part).items()
+    if getattr(function, "__module__", "") == part.__name__
+}
 TABLE: dict[str, Callable[[State, Any, int], None] | None] = {
     event.kind: None if event.kind in _FOR_READERS_ONLY else _TAKES[event.kind]
     for event in GOAL_EVENTS

@@ -1,1 +1,1 @@
-"""Takes snapshots into the goal's store, and restores entries; what is undone `clew_shared.snapshots.plan` decides."""
+"""Takes snapshots into the goal's store, and restores entries; `clew_shared.snapshots.plan` decides what is undone."""
