@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from clew_daemon.herald import channels, situation
+from clew_daemon.herald import channels, notices
 from clew_daemon.herald.channels import Book, Messages
 from clew_daemon.herald.metrics import Metrics, MetricsServer
-from clew_daemon.herald.situation import DaemonHealth, Sender, Situation, UndeliveredError
+from clew_daemon.herald.notices import DaemonHealth, Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger.errors import NewEvent
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
@@ -61,11 +61,11 @@ def spans_of(events):
 def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     state = state_of(ACCEPTED)
     ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
-    body = situation.of_end(state, ended).body
+    body = notices.of_end(state, ended).body
     assert "But checks lint, Unit passed before any work: they prove nothing." in body
-    assert "No check has verified this." in situation.of_end(state, ENDED).body
-    assert situation.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
-    assert situation.of_end(state, ev.GoalEnded(status="cancelled")) is None
+    assert "No check has verified this." in notices.of_end(state, ENDED).body
+    assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
+    assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
 
 
 class Recorded:
@@ -156,10 +156,10 @@ async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told
 
 
 def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(situation, "DOWN_S", 0.0)
+    monkeypatch.setattr(notices, "DOWN_S", 0.0)
     up, full = DaemonHealth("ok", (1.0,), (1, 0), 0.1), DaemonHealth("full", (1.0,), (1, 0), 0.1)
     answers = iter(["gone", up, "gone", "gone", up, full, full])
-    monkeypatch.setattr(situation, "ask_health", lambda _: next(answers))
+    monkeypatch.setattr(notices, "ask_health", lambda _: next(answers))
     told, counts = [], []
     seen = Situation(SimpleNamespace(socket=SimpleNamespace(to_start="clew run")))
     sender = Sender("a", "line 1", told.append)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.proof.counts import Count, count, decided_by, deciding, fewer
+from clew_shared.proof.checks import Count, count, decided_by, deciding, fewer
 from clew_shared.proof.judges import (
     Patterns,
     bad_patterns,

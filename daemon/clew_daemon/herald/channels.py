@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 from pydantic import BaseModel
 
-from clew_daemon.herald.situation import DAEMON, Notice, Sender, Situation, UndeliveredError, of_end
+from clew_daemon.herald.notices import DAEMON, Notice, Sender, Situation, UndeliveredError, of_end
 from clew_daemon.reading import queries
 from clew_daemon.reading.errors import CliError
 from clew_daemon.record.store import load_state

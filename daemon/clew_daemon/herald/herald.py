@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from clew_daemon.herald.channels import Book, Channel, Messages, Traces, opened
 from clew_daemon.herald.metrics import Metrics, MetricsServer
-from clew_daemon.herald.situation import ChannelError, Notice, Situation, UndeliveredError, senders
+from clew_daemon.herald.notices import ChannelError, Notice, Situation, UndeliveredError, senders
 from clew_daemon.host.own_process import pip
 from clew_daemon.logs import setup
 from clew_daemon.reading.errors import CliError, print_error

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
 from clew_daemon.herald.channels import Book, batches, continues
-from clew_daemon.herald.situation import DaemonHealth, Situation
+from clew_daemon.herald.notices import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev

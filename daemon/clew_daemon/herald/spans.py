@@ -23,7 +23,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from opentelemetry.util.re import parse_env_headers
 
 from clew_daemon import VERSION
-from clew_daemon.herald.situation import ChannelError, UndeliveredError
+from clew_daemon.herald.notices import ChannelError, UndeliveredError
 from clew_shared.record import events as ev
 from clew_shared.record.events import Event
 from clew_shared.text.redact import HIDDEN

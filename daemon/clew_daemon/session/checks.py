@@ -18,7 +18,7 @@ from clew_daemon.processes.executor import (
 from clew_daemon.session import check_tools
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core import suggestions
-from clew_shared.proof.counts import count
+from clew_shared.proof.checks import count
 from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured

@@ -24,7 +24,7 @@ from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
-from clew_shared.proof.counts import Count
+from clew_shared.proof.checks import Count
 from clew_shared.proof.label import (
     COVERED,
     ENDS,

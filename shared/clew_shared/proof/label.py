@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clew_shared.proof.counts import Count, fewer
+from clew_shared.proof.checks import Count, fewer
 from clew_shared.proof.judges import matcher
 
 Label = Literal[

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clew_shared.files import closing, write_whole
 from clew_shared.proof import judges as rules
-from clew_shared.proof.counts import decided_by
+from clew_shared.proof.checks import decided_by
 from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
