@@ -5,12 +5,18 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from bench import fakes
+
+from clew_daemon.processes import children
+from clew_daemon.session.proving import agent_stopped
 
 SLOW = 'sleep 2; [ "$(sh greet.sh)" = hello ]\n'
 AGENT = """\
@@ -149,3 +155,21 @@ def test_every_case_ends_with_a_label_that_is_right(monkeypatch):
     found = fakes.run(CASES, "auto")
     wrong = {one["id"] for one in CASES if found[one["id"]].partition(" ")[0] not in one["expect"]}
     assert wrong <= MISSED
+
+
+def test_where_the_kernel_lists_no_children_they_are_found_and_stopped_all_the_same(monkeypatch):
+    shell = ("sh", "-c", "sleep 60 & echo up; wait")
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True) as agent:
+        agent.stdout.readline()
+        try:
+            (below,) = psutil.Process(agent.pid).children()
+            monkeypatch.setattr(children, "HAS_LISTS", False)
+            monkeypatch.delattr(Path, "read_text")
+            assert children.tree(agent.pid) == [agent.pid, below.pid]
+            epoch = SimpleNamespace(own_tools=True, cells=lambda: [agent])
+            with agent_stopped(epoch):
+                for pid in (agent.pid, below.pid):
+                    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+                        time.sleep(0.01)
+        finally:
+            os.killpg(agent.pid, signal.SIGKILL)

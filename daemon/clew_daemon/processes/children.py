@@ -22,6 +22,7 @@ PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
 POLL_S = 0.05
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+HAS_LISTS = Path("/proc/thread-self/children").exists()  # CONFIG_PROC_CHILDREN
 
 
 def become_subreaper() -> None:
@@ -155,9 +156,11 @@ def tree(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, of all its threads."""
+    """Return the children of a process, of all its threads; one may be left out while another ends (proc(5))."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, psutil.Error):
+        if is_proc_ours() and not HAS_LISTS:
+            return [child.pid for child in psutil.Process(pid).children()]
         for task in os.scandir(f"/proc/{pid}/task") if is_proc_ours() else ():
             with contextlib.suppress(OSError):
                 found += map(int, Path(task, "children").read_text().split())

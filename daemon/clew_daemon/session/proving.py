@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -17,7 +15,7 @@ import psutil
 import structlog
 
 from clew_daemon.host.git import program
-from clew_daemon.processes.children import tree
+from clew_daemon.processes.children import is_proc_ours
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import Cell
 from clew_daemon.record.pages import event_at
@@ -216,8 +214,9 @@ class Proving:
     async def _again(self, tree: str, take: Take, keep: tuple[str, ...] = ()) -> dict[str, Run]:
         """Run the checks in a view of the workspace; raises ExecutorDied where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
-        for pid in _left_running(self._epoch):
-            _signal(pid, signal.SIGKILL)
+        for process in _left_running(self._epoch):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
             done = await executor.prepare(
                 ViewRequest(
@@ -304,7 +303,7 @@ def _taken_away(seen: Seen) -> tuple[snap.TakenAway, ...]:
 @contextlib.contextmanager
 def agent_stopped(epoch: Epoch) -> Iterator[None]:
     """Stop an agent that could change the workspace while checks run; what it left running goes on: one may need it."""
-    with _stopped(lambda: [pid for cell in _with_own_tools(epoch) for pid in tree(cell.pid)]):
+    with _stopped(lambda: [one for cell in _with_own_tools(epoch) for one in _below(cell.pid)]):
         yield
 
 
@@ -312,35 +311,40 @@ def _with_own_tools(epoch: Epoch) -> list[Cell]:
     return epoch.cells() if epoch.own_tools or epoch.kind == "cli" else []
 
 
-def _left_running(epoch: Epoch) -> list[int]:
+def _left_running(epoch: Epoch) -> list[psutil.Process]:
     """Return what such an agent has left running: all in its cell that is not below the agent."""
-    found: list[int] = []
+    found: list[psutil.Process] = []
     for cell in _with_own_tools(epoch):
-        agent = {cell.guard.pid, *tree(cell.pid)}
-        found += [pid for pid in tree(cell.guard.pid) if pid not in agent]
+        agent = {cell.guard.pid, *(one.pid for one in _below(cell.pid))}
+        found += [one for one in _below(cell.guard.pid) if one.pid not in agent]
     return found
 
 
-def _command_line(pid: int) -> str:
+def _below(pid: int) -> list[psutil.Process]:
+    """Return a process with all below it; not by the kernel's lists of children, which may leave out one that runs."""
     with contextlib.suppress(psutil.Error):
-        return " ".join(psutil.Process(pid).cmdline())[:COMMAND_CHARS]
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)] if is_proc_ours() else []
+    return []
+
+
+def _command_line(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())[:COMMAND_CHARS]
     return ""
 
 
-def _signal(pid: int, signum: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signum)
-
-
 @contextlib.contextmanager
-def _stopped(find: Callable[[], list[int]]) -> Iterator[None]:
-    stopped = set[int]()
+def _stopped(find: Callable[[], list[psutil.Process]]) -> Iterator[None]:
+    stopped = set[psutil.Process]()
     try:
         for _ in range(2):  # one that was being forked is found the second time
-            for pid in find():
-                _signal(pid, signal.SIGSTOP)
-                stopped.add(pid)
+            for process in find():
+                with contextlib.suppress(psutil.Error):
+                    process.suspend()
+                    stopped.add(process)
         yield
     finally:
-        for pid in stopped:
-            _signal(pid, signal.SIGCONT)
+        for process in stopped:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
