@@ -169,11 +169,13 @@ def look_around(folder: Path) -> list[Found]:
 def claim(found: Found) -> None:
     """Claim a file that has settled: rename it to a name that only clew uses.
 
-    Raises BeingWritten while a program has it open for writing (as far as the file system can tell), OSError when it
-    cannot be renamed.
+    Raises Changed when it is another one by now, BeingWritten while a program has it open for writing (as far as the
+    file system can tell), OSError when it cannot be renamed.
     """
     if found.token:
         return
+    if Look.of(found.path.stat()) != found.look:
+        raise Changed(found.path)
     with suppress(PermissionError):  # one that cannot be read is claimed all the same, and rejected
         _refuse_written(found.path)
     token = secrets.token_hex(8)

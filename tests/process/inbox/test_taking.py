@@ -6,9 +6,10 @@ import socket
 import subprocess
 import sys
 
+import pytest
 from inbox_taker import names, running
 
-from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.files import Changed, Dropped, claim, look_around
 
 
 async def test_a_file_that_is_moved_in_is_taken_without_a_sweep(daemon, folder, tmp_path):
@@ -116,3 +117,14 @@ async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, 
         await daemon.until_drops(2)
         await daemon.until(lambda: not names(folder))
     assert [drop.raw for drop in daemon.drops] == [b"first", b"second"]
+
+
+def test_a_file_that_was_changed_since_it_was_looked_at_keeps_its_name(tmp_path):
+    """Its writer would make a second one by that name, and one drop would be two goals."""
+    goal = tmp_path / "goal.md"
+    goal.write_text("half")
+    (found,) = look_around(tmp_path)
+    goal.write_text("half and half")
+    with pytest.raises(Changed):
+        claim(found)
+    assert names(tmp_path) == ["goal.md"]
