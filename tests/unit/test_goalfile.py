@@ -230,6 +230,7 @@ KEYS = FRONT.removeprefix("---\n")
         ("\n---\npriority: 3\n\n", 2),
         (KEYS, 1),
         ("---\ntitle: x\n---\n" + FRONT, 4),
+        ("[table]\nchecks:\n---\n", 1),
     ],
 )
 def test_what_looks_like_front_matter_but_is_none_is_refused(head, line):

@@ -236,12 +236,14 @@ def lookalike(body: str, first_line: int) -> GoalFileFault | None:
             opened, closed = opened or not began, bool(began)
         elif found := _KEY_LINE.match(line):
             keys.append(found[1])
-        elif not (is_inside if began else not plain or plain.startswith(skipped)):
+        elif not began and (not plain or plain.startswith(skipped)):
+            skipped = _NO_PROSE if plain else skipped
+            continue
+        elif not is_inside:
             break
         if closed:
             break
-        began = began or (number if opened or keys else 0)
-        skipped = _NO_PROSE if plain else skipped
+        began = began or number
     if opened and closed:
         meant = any(key in KEYS or (key.islower() and closest(key, KEYS)) for key in keys[:100])
     else:
