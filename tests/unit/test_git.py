@@ -1,5 +1,6 @@
 """Reading who commits: from git's own config, in git's order of precedence, and never more than that."""
 
+import os
 import shutil
 
 import pytest
@@ -38,3 +39,13 @@ def test_a_broken_config_and_a_git_that_hangs_give_nothing(env, tmp_path, monkey
     monkeypatch.setattr(git, "SYSTEM_GIT", (str(slow),))
     monkeypatch.setattr(git, "DEADLINE_S", 0.2)
     assert git.read_identity(env) == {}
+
+
+def test_a_file_is_of_a_repository_only_where_it_says_so_and_nothing_blocks(tmp_path):
+    (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
+    for name in ("text", "fifo", "link"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "text/.git").write_text("a note")
+    os.mkfifo(tmp_path / "fifo/.git")
+    (tmp_path / "link/.git").symlink_to("../.git")
+    assert {git.top_folder(one) for one in (tmp_path, *tmp_path.iterdir())} == {tmp_path}
