@@ -6,7 +6,9 @@ import os
 import socket
 import socketserver
 import threading
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -22,6 +24,7 @@ from clew_daemon.control.requests import (
 from clew_daemon.control.server import CLIENTS_MAX, Control, ControlError
 from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.reading.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 
 class Served:
@@ -151,10 +154,20 @@ def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
     assert "\x1b" not in said.err
 
 
-@pytest.mark.parametrize("answer", [b"no json\n", b'{"jsonrpc"'])
-def test_an_answer_that_is_none_is_an_error(tmp_path, answer):
-    with daemon(tmp_path, {"ping": answer}) as (path, _), pytest.raises(CliError):
+@pytest.mark.parametrize(
+    ("answer", "why", "code"),
+    [
+        (b"no json\n", "cannot be read", ExitCode.FAILED),
+        (b'{"jsonrpc"', "no daemon is running", ExitCode.NO_DAEMON),  # it ended in the middle of it
+    ],
+)
+def test_an_answer_that_is_none_is_an_error(tmp_path, answer, why, code):
+    with (
+        daemon(tmp_path, {"ping": answer}) as (path, _),
+        pytest.raises(CliError, match=why) as told,
+    ):
         call(path, "ping")
+    assert told.value.code == code
 
 
 def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path):
@@ -163,3 +176,19 @@ def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path):
         silent.listen()
         with pytest.raises(CliError, match="did not answer `ping`"):
             call(tmp_path / "s", "ping", within_s=0.05)
+
+
+def test_a_daemon_that_answers_byte_by_byte_has_no_more_time_for_it(path):
+    with socket.socket(socket.AF_UNIX) as slow, ThreadPoolExecutor() as pool:
+        slow.bind(str(path))
+        slow.listen()
+        asked = pool.submit(call, path, "ping", within_s=0.2)
+        channel = slow.accept()[0]
+        with channel, suppress(BrokenPipeError):
+            for _ in range(400):
+                channel.send(b" ")
+                time.sleep(0.01)
+                if asked.done():
+                    break
+        with pytest.raises(CliError, match="did not answer `ping`"):
+            asked.result()

@@ -10,6 +10,7 @@ import os
 import shlex
 import socket
 import struct
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -91,22 +92,20 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
     """
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     address = at if isinstance(at, Address) else Address(at)
-    with connected(address) as channel, channel.makefile("rb") as lines:
+    deadline = time.monotonic() + within_s
+    with connected(address) as channel:
         try:
             channel.settimeout(within_s)
             with suppress(BrokenPipeError):  # a refusal may come before the request is read
                 channel.sendall(json.dumps(request).encode() + b"\n")
-            line = lines.readline(ANSWER_BYTES_MAX)
-            answer = json.loads(line) if line else None
+            answer = json.loads(_line(channel, deadline))
         except TimeoutError:
             message = f"the daemon did not answer `{method}` within {within_s:g} s; see `clew logs`"
             raise NoAnswer(message) from None
-        except OSError:
-            answer = None
+        except (OSError, EOFError):  # it ended meanwhile
+            raise NoDaemon(address) from None
         except ValueError as error:
             raise CliError(f"the daemon's answer cannot be read: {error}") from None
-    if answer is None:  # it ended meanwhile
-        raise NoDaemon(address)
     if "error" in answer:
         fault = answer["error"]
         raise RequestRefused(str(fault.get("message", fault)))
@@ -152,6 +151,20 @@ def _connect(channel: socket.socket, path: Path) -> None:
         channel.connect(str(path) if is_short else f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
+
+
+def _line(channel: socket.socket, deadline: float) -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        if (left_s := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        channel.settimeout(left_s)
+        if not (part := channel.recv(1 << 16)):
+            raise EOFError
+        line += part
+        if len(line) > ANSWER_BYTES_MAX:
+            raise ValueError(f"longer than {ANSWER_BYTES_MAX} bytes")
+    return bytes(line)
 
 
 def changes_of(goal: GoalView) -> list[ControlRequest]:
