@@ -76,6 +76,10 @@ def test_no_value_holds_a_key(out):
         error=ValueError("Bearer abc123def456"),
         api_key="not-short",
         nested={"headers": [{"Authorization": "not-short"}], "text": "say open-Sesame-1"},
+        password="hunter2 and more",
+        secret=["hunter2"],
+        access_token=12345678,
+        maps=[{"password": "p"}],
         digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     )
     (line,) = lines()
@@ -85,12 +89,16 @@ def test_no_value_holds_a_key(out):
         "headers": [{"Authorization": "[redacted]"}],
         "text": "say [redacted]",
     }
+    assert {line[key] for key in ("password", "secret", "access_token")} == {"[redacted]"}
+    assert line["maps"] == [{"password": "[redacted]"}]
     assert line["digest"].startswith("9f86d081")
 
 
 def test_whatever_is_logged_makes_one_line_of_json(out):
     fd, lines = out
     setup.configure(Settings(), stdout_fd=fd)
+    circle = {"password": "p"}
+    circle["again"] = [circle]
     structlog.get_logger().info(
         "action.finished",
         name=os.fsdecode(b"\xff"),
@@ -100,12 +108,24 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
         code=ExitCode.FAILED,
         broken=Broken(),
         long="x" * 100_000,
+        many=list(range(50_000)),
+        texts=["y" * 20_000] * 20,
+        numbers=[float("inf"), float("nan"), 10**5000, 1.5],
+        circle=circle,
+        deep=json.loads("[" * 900 + "]" * 900),
     )
-    (line,) = lines()
+    structlog.get_logger().info("action.finished", seconds=float("inf"))
+    line, infinite = lines()
+    assert infinite["seconds"] == "inf"
+    assert line["numbers"] == ["inf", "nan", "<int: ValueError>", 1.5]
+    assert line["circle"]["again"][0]["password"] == "[redacted]"
+    assert '"p"' not in json.dumps(line["circle"])
+    assert len(line["many"]) < setup.ITEMS_MAX
+    assert len(json.dumps(line)) < 5 * setup.TEXT_CHARS
     assert line["broken"] == "<Broken: RuntimeError>"
     assert len(line["long"]) <= setup.TEXT_CHARS
     assert line["control"] == "a\nb\x1b[2J\x9b\u2028"
-    assert line["keys"] == {"b": "{4}"}
+    assert line["keys"] == {"(1, 2)": 3, "b": [4]}
     assert line["code"] == 1
 
 

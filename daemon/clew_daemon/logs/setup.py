@@ -14,6 +14,8 @@ import os
 import select
 import stat
 import threading
+from collections.abc import Mapping
+from itertools import islice
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -21,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 import structlog
 
 from clew_daemon.logs.look import coloured, plain
-from clew_shared.text.redact import redact, redacted
+from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from io import TextIOWrapper
 
     from structlog.typing import EventDict
@@ -139,18 +141,9 @@ def _own_descriptor(fd: int) -> int:
 
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
-LINE_CHARS, TEXT_CHARS = 65_536, 16_384
-"""Of a line that is longer than the first, each text is cut to the second."""
-
-
-def _text_of(value: object) -> str:
-    try:
-        return str(value)
-    except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
-        return f"<{type(value).__name__}: {type(error).__name__}>"
-
-
-_as_json = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=_text_of).encode
+TEXT_CHARS, NAME_CHARS, ITEMS_MAX, DEPTH_MAX, NUMBER_MAX = 16_384, 200, 1000, 8, 1e300
+_PLAIN = (str, int, bool, float, type(None))
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class _Output:
@@ -235,19 +228,57 @@ def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict],
     """Put the keys in order, hide what is secret, and return the arguments of the output."""
     first = {key: event[key] for key in _FIRST_KEYS if event.get(key) is not None}
     line = first | {key: value for key, value in event.items() if key not in _FIRST_KEYS}
-    text = _as_json(line)
-    line = line if redact(text) == text else redacted(json.loads(text))
-    if len(text) > LINE_CHARS:  # redacted before: half a key is still half a key
-        cut = {k: without_middle(v, TEXT_CHARS) for k, v in line.items() if isinstance(v, str)}
-        line |= cut
-    return (line,), {}
+    return (line if _is_plain(line) else _clean_line(line),), {}
+
+
+def _is_plain(line: EventDict) -> bool:
+    """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
+    if not all(type(v) in _PLAIN for v in line.values()) or any(map(NAMES.fullmatch, line)):
+        return False
+    numbers = (v for v in line.values() if isinstance(v, int | float))
+    joined = "\0".join((*line, *(v for v in line.values() if isinstance(v, str))))
+    is_short = len(joined) <= TEXT_CHARS and all(abs(v) < NUMBER_MAX for v in numbers)
+    return is_short and redact(joined) == joined
+
+
+def _clean_line(line: EventDict) -> EventDict:
+    cleaned: EventDict = {}
+    for key, value in islice(line.items(), ITEMS_MAX):
+        for name, one in _clean({key: value}, DEPTH_MAX, iter(range(ITEMS_MAX))).items():
+            text = one if isinstance(one, str) else _as_json(one)
+            cleaned[name] = one if len(text) <= TEXT_CHARS else without_middle(text, TEXT_CHARS)
+    return cleaned
+
+
+def _clean(value: object, depth: int, room: Iterator[int]) -> Any:
+    """Return `value` as JSON can hold it, without keys; of its items, as many as there is `room` for."""
+    try:
+        if value is None or (isinstance(value, int | float) and abs(value) < NUMBER_MAX):
+            return value  # a member of an IntEnum stays a number
+        if not isinstance(value, Mapping | list | tuple | set | frozenset):
+            text = str(value)
+        elif depth == 0:
+            text = "…"
+        elif isinstance(value, Mapping):
+            items = ((str(key), each) for _, (key, each) in zip(room, value.items(), strict=False))
+            return {
+                redact(name)[:NAME_CHARS]: REDACTED
+                if each is not None and NAMES.fullmatch(name)
+                else _clean(each, depth - 1, room)
+                for name, each in items
+            }
+        else:
+            return [_clean(each, depth - 1, room) for _, each in zip(room, value, strict=False)]
+    except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
+        text = f"<{type(value).__name__}: {type(error).__name__}>"
+    return without_middle(
+        redact(text), TEXT_CHARS
+    )  # redacted before: half a key is still half a key
 
 
 def _json_line(line: EventDict) -> str:
-    text = _as_json(line)
-    if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
-        text = json.dumps(json.loads(text))
-    return f"{text}\n"
+    text = _as_json(line)  # not printable: control characters beyond ASCII's, or no Unicode at all
+    return f"{text if text.isprintable() else json.dumps(line)}\n"
 
 
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)

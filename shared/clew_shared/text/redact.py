@@ -163,7 +163,7 @@ _SECRET = re.compile(
     "|".join((_SCHEME, _BEARER, _NAMED, _NETRC, _COOKIE, _IN_URL, *_SHAPES)),
     re.IGNORECASE | re.ASCII,
 )
-_NAME = re.compile(
+NAMES = re.compile(
     rf"(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?:{_KEY_NAMES}|authorization)", re.IGNORECASE
 )
 VALUE_CHARS_MIN = 6
@@ -207,5 +207,5 @@ def redacted(value: Any) -> Any:
 
 def _named(name: str, value: Any) -> Any:
     """Return the value, replaced where its name marks it as a secret; by itself it need not look like one."""
-    is_secret = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and _NAME.fullmatch(name)
+    is_secret = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and NAMES.fullmatch(name)
     return REDACTED if is_secret else redacted(value)
