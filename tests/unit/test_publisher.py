@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 
@@ -16,14 +17,18 @@ from clew_shared.views.contextdir import ContextDir
 AT = 1_790_000_000.0
 
 
+async def begin(book, goal, folder):
+    folder.mkdir()
+    spec = Spec(description="Do", workspace=str(folder))
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
+    with book.entering(book.cores[goal]):
+        book.cores[goal].emit(ev.GoalStarted(at=AT))
+        book.cores[goal].start(AT)
+
+
 @pytest.fixture
 async def book(book, tmp_path):
-    (tmp_path / "work").mkdir()
-    spec = Spec(description="Do", workspace=str(tmp_path / "work"))
-    await book.accept(ev.GoalAccepted(at=AT, goal_id="a", spec=spec, identity=("a",)), b"file")
-    with book.entering(book.cores["a"]):
-        book.cores["a"].emit(ev.GoalStarted(at=AT))
-        book.cores["a"].start(AT)
+    await begin(book, "a", tmp_path / "work")
     book.adopt(Settings(limits={"max_actions": 10**6}))
     return book
 
@@ -35,8 +40,8 @@ async def publisher(book):
     await publisher.stop()
 
 
-async def act(book, count, first=0, text="x"):
-    core = book.cores["a"]
+async def act(book, count, first=0, text="x", goal="a"):
+    core = book.cores[goal]
     for n in range(first, first + count):
         with book.entering(core):
             done = ActionReport("success", f"{n}", changed=True, world=f"w{n}")
@@ -97,3 +102,23 @@ async def test_a_state_with_large_arguments_is_published_shortened(tmp_path, boo
     assert len(text) < 1 << 20
     assert len(task["subtasks"][0]["actions"]) == 20
     assert len(actions(tmp_path)) == 30
+
+
+async def test_two_long_rebuilds_hold_up_no_other_goal(tmp_path, book, publisher, monkeypatch):
+    monkeypatch.setattr(publisher_module, "LINES_AT_ONCE", 2)
+    go, lines = threading.Event(), publisher._lines
+    monkeypatch.setattr(
+        publisher, "_lines", lambda goal, fold: (goal == "c" or go.wait(60)) and lines(goal, fold)
+    )
+    for goal in ("b", "c"):
+        await begin(book, goal, tmp_path / goal)
+    for goal in ("a", "b"):
+        await act(book, 5, goal=goal)
+        publisher.open(goal)
+    try:
+        await asyncio.sleep(0.05)
+        publisher.open("c")
+        async with asyncio.timeout(10):
+            await publisher.settle("c")
+    finally:
+        go.set()

@@ -81,7 +81,8 @@ class Publisher:
     def __init__(self, goals: GoalStore) -> None:
         self._store = goals
         self._goals: dict[str, _Goal] = {}
-        self._pool = tasks.pool(2, "clew-publish")  # one long record holds up no other goal
+        self._pool = tasks.pool(1, "clew-publish")
+        self._builders = tasks.pool(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closing = threading.Event()
         goals.listeners.append(self.take)
@@ -123,7 +124,8 @@ class Publisher:
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._builders):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _keep(self, goal: str, files: _Goal) -> None:
         """Write a goal's files whenever there is something new, until it is over and all of it is written."""
@@ -150,9 +152,11 @@ class Publisher:
     async def _is_to_be_tried_again(self, goal: str, files: _Goal) -> bool:
         """Write what is new; return whether that failed for a reason that may pass."""
         state, folder, fold = self._store.cores[goal].state, files.folder, files.fold
+        is_long = fold is None and state.actions_total + state.loops.blocked_total > LINES_AT_ONCE
+        pool = self._builders if is_long else self._pool
         write, began = asyncio.get_running_loop().run_in_executor, time.monotonic()
         try:
-            written = await write(self._pool, self._write, goal, folder, fold, state_view(state))
+            written = await write(pool, self._write, goal, folder, fold, state_view(state))
         except (OSError, LedgerError) as error:
             files.fold = None
             if (reported := plain(error)) != files.reported:
