@@ -7,6 +7,7 @@ from rich.console import Console
 
 from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
 from clew_daemon.publish.report import render, write
+from clew_daemon.publish.standing import is_told
 from clew_daemon.reading.describe import advance
 from clew_daemon.reading.goal_list import overview
 from clew_daemon.reading.goal_text import goal_lines
@@ -165,6 +166,23 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "  - [#] another (1 failed attempt)" in text
     assert "## Replaced by replans" in text
     assert "- 1.1 failed 1 time\n" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "told"),
+    [
+        ("test: failed", "The test suite ran long; deploy failed", False),
+        ("test:  failed…", "So test: failed again", True),
+        (
+            "the endpoint is silent: nothing listens",
+            "nothing listens as the endpoint is silent",
+            True,
+        ),
+        ("no disk", None, False),
+    ],
+)
+def test_a_text_is_told_by_the_whole_of_it_or_by_all_its_long_parts(text, other, told):
+    assert is_told(text, other) is told
 
 
 def completed(agent, **fields):

@@ -30,6 +30,10 @@ AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
 """How a step in progress is shown in a goal with this status, on which no worker is working."""
 
 
+PART_CHARS_MIN = 12
+"""A shorter part of a text, as `failed`, may stand anywhere and tell something else."""
+
+
 def after_failure(goal: str, agent: str | None) -> list[str]:
     """Return what a person can do about a failed goal, a line each; a runbook takes no advice."""
     lines = [
@@ -56,10 +60,14 @@ def step_status(status: str, goal: str) -> str:
 
 
 def is_told(text: str, *others: str | None) -> bool:
-    """Return whether every part of a text, as separated by `: `, is in one of others, whatever their white space."""
-    parts = [" ".join(part.split()).rstrip(".…") for part in text.split(": ")]
+    """Return whether a text, or every part of it where all of these are long, is in one of others.
+
+    Parts are separated by `: `; white space and a cut end do not count.
+    """
+    said, *parts = [" ".join(one.split()).rstrip(".…") for one in (text, *text.split(": "))]
+    are_long = min(map(len, parts)) >= PART_CHARS_MIN
     wholes = (" ".join(other.split()) for other in others if other)
-    return any(all(part in whole for part in parts) for whole in wholes)
+    return any(said in it or (are_long and all(part in it for part in parts)) for it in wholes)
 
 
 def standing(goal: Mapping[str, Any]) -> str:
