@@ -2,20 +2,25 @@
 
 import asyncio
 import json
+import threading
+import time
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
 
+from clew_daemon.cli.watched import Watched
 from clew_daemon.control import server as server_module
 from clew_daemon.control.handlers import Following
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import DaemonRequest, FollowRequest
 from clew_daemon.control.server import Control, ControlError
+from clew_daemon.reading import follow as follow_module
 from clew_daemon.reading.client import Address
-from clew_daemon.reading.follow import follow
+from clew_daemon.reading.follow import News, follow, following
 from clew_daemon.record.goal_events import GoalEvents
-from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.errors import LedgerError, NewEvent
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor
 from clew_shared.record import events as ev
@@ -199,3 +204,32 @@ async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(pat
     await append(ledger, "e")
     assert bodies(news) == ["e"]
     await ledger.close(10)
+
+
+def test_a_ledger_that_cannot_be_read_is_looked_at_again_soon(path, monkeypatch):
+    def broken(*_):
+        raise LedgerError(path, "is broken", "wait")
+
+    seen, heard = threading.Semaphore(0), []
+    monkeypatch.setattr(follow_module, "follow", broken)
+    ended = following(
+        SimpleNamespace(ledger=path), lambda news: (heard.append(news), seen.release())
+    )
+    began = time.monotonic()
+    assert seen.acquire(timeout=20)
+    assert seen.acquire(timeout=20)
+    ended.set()
+    assert time.monotonic() - began < 3
+    assert "is broken" in heard[0].gone
+
+
+def test_a_watch_that_is_paused_holds_back_what_it_follows():
+    watched = Watched(None, [], attach=False)
+    feed = threading.Thread(
+        target=lambda: [watched._news.put(News()) for _ in range(10_000)], daemon=True
+    )
+    feed.start()
+    feed.join(0.5)
+    assert feed.is_alive()
+    while feed.is_alive():
+        watched._arrived()

@@ -7,7 +7,7 @@ runs. A daemon that has ended is waited for, with a note.
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from queue import SimpleQueue
+from queue import Queue
 
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
@@ -48,7 +48,7 @@ class Watched:
 
     def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
         self._instance, self._goals, self._attach = instance, list(goals), attach
-        self._news = SimpleQueue[News]()
+        self._news = Queue[News](NEWS_MAX)  # a full one holds the daemon back
         self._ended: threading.Event | None = None
         self._read_at = time.monotonic()
         self._ask_at = self._look_at = 0.0

@@ -31,7 +31,7 @@ ANSWER_S = 5.0
 LOOK_S = 0.1
 LOOK_ROWS = 500
 LINE_BYTES_MAX = 64 << 20
-RETRY_S, RETRY_MAX_S = 0.1, 5.0
+RETRY_S, RETRY_MAX_S, LEDGER_S = 0.1, 5.0, 1.0
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -163,7 +163,7 @@ def following(
                         heard(news)
             except LedgerError as error:
                 heard(News(known, gone=str(error)))
-                ended.wait(RETRY_MAX_S)
+                ended.wait(LEDGER_S)
 
     threading.Thread(target=run, name="following", daemon=True).start()
     return ended
