@@ -12,6 +12,7 @@ import pytest
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
+from clew_shared.ledger import verify
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -76,6 +77,14 @@ def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):
     out = clew("--home", home, *args)[1]
     assert out
     assert not [c for c in out if c != "\n" and not c.isprintable()]
+
+
+def test_a_backup_that_takes_too_long_lets_go_of_the_ledger(clew, home, tmp_path, monkeypatch):
+    monkeypatch.setattr(verify, "COPY_S", -1.0)
+    code, _, err = clew("--home", home, "backup", tmp_path / "copy.db")
+    assert code == 1
+    assert "use a faster disk" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.opening import check_kind, explained, open_reading
 from clew_shared.ledger.reader import Reader
 
-STEP_PAGES = 256  # 1 MB
+STEP_PAGES, COPY_S = 256, 600.0  # 1 MB a step
 _FORMATS = slice(18, 20)  # of the file's head
 _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
@@ -154,7 +155,8 @@ def copy(source: Path, target: Path) -> None:
     """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
 
     One read transaction spans the copy, so that it shows one moment: a writer continues, but can reuse its log only
-    afterwards. Raises LedgerError for either file; the caller removes what is then left of `target`.
+    afterwards, and waits no longer than COPY_S. Raises LedgerError for either file; the caller removes what is then
+    left of `target`.
     """
     with explained(source), closing(open_reading(source)) as con:
         con.execute("BEGIN")
@@ -171,10 +173,14 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _copy_pages(con: apsw.Connection, target: Path) -> None:
+    deadline = time.monotonic() + COPY_S
     with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
         into.pragma("synchronous", "off")  # it is synced as a whole, at the end
         with into.backup("main", con, "main") as backup:
             while not backup.done:
+                if time.monotonic() > deadline:
+                    late = f"the copy took longer than {COPY_S:g} s"
+                    raise LedgerError(target, late, "use a faster disk")
                 backup.step(STEP_PAGES)
         into.pragma("journal_mode", "delete")
 
