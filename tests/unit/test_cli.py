@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.cli.commands.demo import own_daemon
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -85,6 +89,17 @@ def test_a_backup_that_takes_too_long_lets_go_of_the_ledger(clew, home, tmp_path
     assert code == 1
     assert "use a faster disk" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_daemon_of_the_demo_that_ends_with_0_before_it_is_ready_has_not_started(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    with (
+        pytest.raises(CliError, match="did not start"),
+        own_daemon(Instance(tmp_path, {}), tmp_path),
+    ):
+        pass
 
 
 def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):

@@ -158,7 +158,7 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
     try:
         if (
             not _reached(lambda: process.poll() is not None or is_ready(), START_S)
-            or process.poll()
+            or process.poll() is not None
         ):
             output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
             raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
