@@ -1,5 +1,8 @@
 """What a cell may reach: the network, links on the way to a file."""
 
+import os
+import resource
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
-from clew_worker.sandbox import grants, namespaces
+from clew_worker.sandbox import grants, kernel, namespaces
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
@@ -59,3 +62,33 @@ def test_every_link_on_the_way_to_the_name_servers_is_made_again(tmp_path, monke
 def test_without_a_folder_for_temporary_files_no_overlay_is_tried(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     assert not namespaces.overlay_possible(userns=False)
+
+
+@pytest.fixture
+def tree():
+    """A process with one beneath it."""
+    with subprocess.Popen(
+        ("sh", "-c", "sleep 60 & echo $!; wait"), stdout=subprocess.PIPE
+    ) as shell:
+        yield shell.pid, int(shell.stdout.readline())
+        kernel.end_descendants(10)
+
+
+@pytest.mark.parametrize("lists", ["/proc/thread-self/children", "/absent"])
+def test_every_process_is_found_whatever_ends_meanwhile(tree, monkeypatch, lists):
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: ["999999999", *listdir(path)])
+    monkeypatch.setattr(kernel, "_CHILDREN", lists)
+    assert set(tree) <= set(kernel.descendants(os.getpid()))
+
+
+def test_processes_that_cannot_be_read_are_not_taken_for_none(tree):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            kernel.descendants(tree[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with pytest.raises(FileNotFoundError):
+        kernel.descendants(999999999)

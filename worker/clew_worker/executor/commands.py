@@ -352,8 +352,7 @@ def _is_child(pid: int) -> bool:
 
 def _kill_tree(pid: int) -> None:
     """End a command with everything beneath it and in its process group."""
-    for below in kernel.descendants(pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(below, signal.SIGKILL)
+    os.kill(pid, signal.SIGSTOP)  # it forks no more
+    kernel.kill_beneath(pid)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)

@@ -34,7 +34,7 @@ from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
-from clew_worker.sandbox.kernel import children
+from clew_worker.sandbox.kernel import descendants
 
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
@@ -146,10 +146,9 @@ class ExecutorServer:
         return done
 
     def _left_running(self) -> bool:
-        """Return whether a command has left something running: it is a child of this process then, or of the guard."""
-        guard, mine = os.getppid(), {os.getpid(), self._commands.starter}
+        """Return whether a command has left something running: it is beneath the guard then."""
         try:
-            return not mine.issuperset(children(os.getpid()) + children(guard))
+            return not {os.getpid(), self._commands.starter}.issuperset(descendants(os.getppid()))
         except OSError:  # it is not known
             return True
 

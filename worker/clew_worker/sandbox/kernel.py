@@ -14,40 +14,75 @@ from pathlib import Path
 
 from clew_shared.wire.nursery import CellLimits
 
-_TICK_S = 0.001
-
-
-def children(pid: int) -> list[int]:
-    """Return the children of a process, of all its threads; raises OSError where they cannot be read."""
-    tasks = Path(f"/proc/{pid}/task")
-    lists = [(tasks / task / "children").read_text() for task in os.listdir(tasks)]  # noqa: PTH208 - names
-    return [int(child) for text in lists for child in text.split()]
+_TICK_S, _LOOKS_MAX = 0.001, 20
+_CHILDREN = "/proc/thread-self/children"
+_GONE = (FileNotFoundError, ProcessLookupError)
 
 
 def descendants(root: int) -> list[int]:
-    """Return every process beneath `root`, those of the nearer generations first."""
-    found = [root]
-    for pid in found:  # grows while it is walked
-        with contextlib.suppress(OSError):  # gone meanwhile
-            found += children(pid)
-    return found[1:]
+    """Return every process beneath `root`; raises OSError where they cannot be read.
+
+    It looks until it finds nothing new: what loses its parent or its parent's thread meanwhile is beneath another one.
+    """
+    found: dict[int, None] = {}
+    for _ in range(_LOOKS_MAX):
+        children = _children if Path(_CHILDREN).exists() else _by_parent()
+        seen = children(root)
+        for pid in seen:  # grows while it is walked
+            with contextlib.suppress(*_GONE):
+                seen += children(pid)
+        if found.keys() >= set(seen):
+            break
+        found |= dict.fromkeys(seen)
+    return list(found)
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process, of all its threads."""
+    tasks, found = Path(f"/proc/{pid}/task"), list[int]()
+    for task in os.listdir(tasks):  # noqa: PTH208 - names
+        with contextlib.suppress(*(() if task == str(pid) else _GONE)):
+            found += map(int, (tasks / task / "children").read_text().split())
+    return found
+
+
+def _by_parent() -> Callable[[int], list[int]]:
+    """Return what `_children` is on a kernel without these lists."""
+    children: dict[int, list[int]] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names
+        with contextlib.suppress(*_GONE):
+            stat = Path("/proc", pid, "stat").read_text(errors="replace")
+            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(pid))
+    return lambda pid: children.pop(pid, [])
+
+
+def kill_beneath(root: int) -> None:
+    """Kill every process beneath `root`; they are stopped first, until there is no new one, so that none forks."""
+    tree = set[int]()
+    for _ in range(_LOOKS_MAX):
+        new = set(descendants(root)) - tree
+        for pid in new:
+            _signal(pid, signal.SIGSTOP)
+        tree |= new
+        if not new:
+            break
+    for pid in tree:
+        _signal(pid, signal.SIGKILL)
 
 
 def end_descendants(within_s: float, *, alone: bool = False) -> None:
     """End and collect every descendant of this process, which must be a subreaper; give up after `within_s` seconds.
 
     `alone` says that its PID namespace has no other processes but the init: one signal then reaches all of them at
-    once, also a process that forks all the time (kill(2): pid -1). Otherwise they are stopped first, so that none forks
-    while the others are being ended.
+    once, also a process that forks all the time (kill(2): pid -1).
     """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if alone:
             _signal(-1, signal.SIGKILL)
         else:
-            for signum in (signal.SIGSTOP, signal.SIGKILL):
-                for pid in descendants(os.getpid()):
-                    _signal(pid, signum)
+            with contextlib.suppress(OSError):  # tried again
+                kill_beneath(os.getpid())
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
