@@ -1,15 +1,19 @@
 """A coding agent's bridge: calls of clew's tools, its CLI's output and home, and what the end of a run means."""
 
 import asyncio
+import errno
 import os
 import socket
+import threading
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.wire.hello import HelloAnswer, HelloState
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CliRun
@@ -19,8 +23,9 @@ from clew_worker.bridge.clis.cli import (
     TurnEnded,
 )
 from clew_worker.bridge.place import clear
+from clew_worker.bridge.starter import CliStarter
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
-from clew_worker.bridge.wire import CliEnded, packet
+from clew_worker.bridge.wire import CliEnded, CliStarted, StartCli, packet
 from clew_worker.sandbox import interpreter
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
@@ -170,6 +175,48 @@ def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pip
         return await lines_of(run)
 
     assert asyncio.run(read()) == [b"last"]
+
+
+@pytest.fixture
+def starter(tmp_path, monkeypatch):
+    """A starter in a thread, which ends no process but its CLI; the bridge's end of its socket."""
+    monkeypatch.setattr("clew_worker.bridge.starter.end_descendants", Mock())
+    box = SandboxSpec(private=(str(tmp_path), str(tmp_path / "absent")), workspace="/w")
+    spec = CellSpec(kind="agent", cwd="/", env={}, sandbox=box)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    serving = threading.Thread(target=CliStarter(spec, theirs, alone=False).serve)
+    serving.start()
+    with theirs:
+        with ours:
+            yield ours
+        serving.join()
+
+
+def started(sock, *argv, **order):
+    sock.send(packet(StartCli(argv=argv, env=dict(os.environ), **order)))
+    data, fds, _, _ = socket.recv_fds(sock, 1 << 16, 2)
+    return CliStarted.model_validate_json(data), fds
+
+
+def test_a_cli_needs_no_disk_and_the_end_of_its_complaints_is_kept(starter):
+    script = "cat >&2; head -c 1000000 /dev/zero >&2; echo last >&2; exec wc -c <&0"
+    answer, (out, run) = started(starter, "sh", "-c", script, stdin="x" * 150_000)
+    assert not answer.fault
+    with socket.socket(fileno=run) as channel, os.fdopen(out, "rb") as lines:
+        ended = CliEnded.model_validate_json(channel.recv(1 << 16))
+        assert lines.read() == b"0\n"
+    assert ended.errors.endswith("last")
+    assert len(ended.errors) < 4_000
+
+
+@pytest.mark.parametrize(("number", "temporary"), [(errno.EMFILE, True), (errno.EPERM, False)])
+def test_why_a_cli_cannot_be_started_says_whether_to_try_again(
+    starter, monkeypatch, number, temporary
+):
+    monkeypatch.setattr(os, "memfd_create", Mock(side_effect=OSError(number, "no")))
+    answer, _ = started(starter, "true")
+    assert answer.fault
+    assert answer.temporary == temporary
 
 
 def test_only_the_sessions_survive_and_no_link_is_followed(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 from pathlib import Path
 
@@ -70,8 +71,10 @@ def tree():
     with subprocess.Popen(
         ("sh", "-c", "sleep 60 & echo $!; wait"), stdout=subprocess.PIPE
     ) as shell:
-        yield shell.pid, int(shell.stdout.readline())
-        kernel.end_descendants(10)
+        pids = shell.pid, int(shell.stdout.readline())
+        yield pids
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("lists", ["/proc/thread-self/children", "/absent"])

@@ -37,7 +37,7 @@ class CellGoneError(Exception):
 
 
 class CliFaultError(Exception):
-    """The CLI cannot be started; the text says why."""
+    """The CLI cannot be started; the text says why, and the second argument whether a later try may work."""
 
 
 class CliRun:
@@ -131,7 +131,7 @@ class CliCell:
             await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
             started, fds = await self._answer(CliStarted, 2)
         if started.fault:
-            raise CliFaultError(started.fault)
+            raise CliFaultError(started.fault, started.temporary)
         return CliRun(fds[0], socket.socket(fileno=fds[1]))
 
     async def _send(self, message: WireMessage) -> None:

@@ -163,8 +163,11 @@ class Bridge:
         try:
             return await self._cell.start(launch.argv, env, launch.stdin)
         except CliFaultError as fault:
-            why = f"{self._cli.name} cannot be started: {fault}. {START_FIX}"
-            raise CannotContinue("configuration", why) from None
+            said, temporary = fault.args
+            why = f"{self._cli.name} cannot be started: {said}"
+            if temporary:
+                raise CannotContinue("temporary", why) from None
+            raise CannotContinue("configuration", f"{why}. {START_FIX}") from None
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
         """Take the events of a run until it ends."""

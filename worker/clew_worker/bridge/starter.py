@@ -5,20 +5,20 @@ what it says.
 """
 
 import contextlib
+import errno
 import os
 import select
 import signal
 import socket
 import stat
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.plain import plain
 from clew_shared.wire.framing import WireMessage
-from clew_shared.wire.nursery import CellSpec
+from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import relay, wire
 from clew_worker.bridge.place import clear, token
 from clew_worker.bridge.wire import FILE_BYTES_MAX, PutFiles, StartCli
@@ -26,23 +26,31 @@ from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S, SWEEP_S = 2.0, 5.0
-TAIL_BYTES = 4_000
+TAIL_BYTES, PIPE_BYTES = 4_000, 1 << 16
 
 
 class Run(NamedTuple):
-    """A CLI that runs; hanging up the `channel` ends it. What it prints to standard error goes to a file."""
+    """A CLI that runs; hanging up the `channel` ends it. The `tail` of what it prints to the pipe `errors` is kept."""
 
     cli: subprocess.Popen[bytes]
     watch: int
     channel: socket.socket
-    errors: IO[bytes]
+    errors: int
+    tail: bytearray
+    held: contextlib.ExitStack
+
+    def drain(self) -> None:
+        """Read what its standard error holds."""
+        with contextlib.suppress(BlockingIOError):
+            self.tail.extend(os.read(self.errors, PIPE_BYTES))
+            del self.tail[:-TAIL_BYTES]
 
 
 class CliStarter:
     """At most one CLI at a time."""
 
     def __init__(self, spec: CellSpec, sock: socket.socket, *, alone: bool) -> None:
-        self._home, self._tmp = map(Path, spec.sandbox.private)
+        self._home = Path(spec.sandbox.private[0])
         self._sock = sock
         self._alone = alone
         self._run: Run | None = None
@@ -53,9 +61,11 @@ class CliStarter:
             poll, run = select.poll(), self._run
             poll.register(self._sock, select.POLLIN)
             if run:
-                poll.register(run.watch, select.POLLIN)
-                poll.register(run.channel, select.POLLIN)
+                for fd in (run.watch, run.channel.fileno(), run.errors):
+                    poll.register(fd, select.POLLIN)
             ready = {fd for fd, _ in poll.poll()}
+            if run and run.errors in ready:
+                run.drain()
             if run and ready & {run.watch, run.channel.fileno()}:
                 self._end(run)
             if self._sock.fileno() in ready and not self._serve_one():
@@ -89,30 +99,33 @@ class CliStarter:
                 file.write(text)
 
     def _start(self, order: StartCli) -> None:
-        out, out_w = os.pipe2(os.O_CLOEXEC)
-        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        errors = tempfile.TemporaryFile(dir=self._tmp)  # noqa: SIM115 - closed at the run's end
-        try:
-            with tempfile.TemporaryFile(dir=self._tmp) as stdin:
-                stdin.write(order.stdin.encode())
-                stdin.seek(0)
+        """Start the CLI; `errors` is also open for writing here, so that it has no end."""
+        with contextlib.ExitStack() as given, contextlib.ExitStack() as held:
+            try:
+                out, out_w = _pipe(given)
+                errors, errors_w = _pipe(held)
+                os.set_blocking(errors, False)
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                channel, far = held.enter_context(ours), given.enter_context(theirs)
                 cli = subprocess.Popen(
                     order.argv,
                     env=order.env,
-                    stdin=stdin,
+                    stdin=_holding(order.stdin.encode(), given),
                     stdout=out_w,
-                    stderr=errors,
+                    stderr=errors_w,
                     start_new_session=True,
                 )
-        except (OSError, ValueError) as error:
-            self._send(wire.CliStarted(fault=plain(error)))
-        else:
-            self._run = Run(cli, os.pidfd_open(cli.pid), channel, errors)
-            self._send(wire.CliStarted(), out, theirs.fileno())
-        finally:
-            theirs.close()
-            os.close(out)
-            os.close(out_w)
+                held.callback(cli.wait)
+                held.callback(cli.kill)  # does nothing where it has ended
+                watch = os.pidfd_open(cli.pid)
+                held.callback(os.close, watch)
+            except (OSError, ValueError) as error:
+                no_room = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+                temporary = no_room or is_shortage(error)
+                self._send(wire.CliStarted(fault=plain(error), temporary=temporary))
+            else:
+                self._send(wire.CliStarted(), out, far.fileno())
+                self._run = Run(cli, watch, channel, errors, bytearray(), held.pop_all())
 
     def _end(self, run: Run) -> None:
         """Have the CLI end if it has not, end what it has left behind, and report it."""
@@ -123,14 +136,28 @@ class CliStarter:
         run.cli.kill()  # does nothing where it has ended
         code = run.cli.wait()
         end_descendants(SWEEP_S, alone=self._alone)
-        os.close(run.watch)
+        run.drain()
         self._run = None
-        with run.errors as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            errors = file.read().decode(errors="replace").strip()
+        errors = run.tail.decode(errors="replace").strip()
         report = wire.CliEnded(code=code if code >= 0 else SIGNAL_BASE - code, errors=errors)
-        with contextlib.suppress(OSError), run.channel:  # the bridge may have ended
+        with contextlib.suppress(OSError), run.held:  # the bridge may have ended
             run.channel.send(wire.packet(report))
+
+
+def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
+    ends = os.pipe2(os.O_CLOEXEC)
+    for fd in ends:
+        opened.callback(os.close, fd)
+    return ends
+
+
+def _holding(data: bytes, opened: contextlib.ExitStack) -> int:
+    """Return a file in memory: a pipe holds less, and a disk may be full."""
+    fd = os.memfd_create("stdin")
+    opened.callback(os.close, fd)
+    if os.pwrite(fd, data, 0) < len(data):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    return fd
 
 
 def _text(path: Path) -> str | None:

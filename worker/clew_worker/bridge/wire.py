@@ -59,9 +59,10 @@ class CliReady(WireMessage):
 
 
 class CliStarted(WireMessage):
-    """The CLI runs, or cannot be started, for the reason in `fault`."""
+    """The CLI runs, or cannot be started, for the reason in `fault`; `temporary`: a later try may work."""
 
     fault: str = ""
+    temporary: bool = False
 
 
 class CliEnded(WireMessage):
