@@ -177,6 +177,27 @@ def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pip
     assert asyncio.run(read()) == [b"last"]
 
 
+def test_reading_ends_although_a_process_that_the_cli_left_prints_for_ever(ends, monkeypatch):
+    given, (out_w, theirs) = ends
+    monkeypatch.setattr("clew_worker.bridge.cell.LEFT_S", 0.3)
+
+    async def prints():
+        while True:
+            os.write(out_w, b"x")
+            await asyncio.sleep(0.01)
+
+    async def read():
+        run, printing = CliRun(*given), asyncio.create_task(prints())
+        theirs.send(packet(CliEnded(code=0)))
+        async with asyncio.timeout(5):
+            lines = await lines_of(run)
+        printing.cancel()
+        return lines
+
+    [line] = asyncio.run(read())
+    assert line.strip(b"x") == b""
+
+
 @pytest.fixture
 def starter(tmp_path, monkeypatch):
     """A starter in a thread, which ends no process but its CLI; the bridge's end of its socket."""

@@ -4,7 +4,9 @@ What runs there is not trusted: whatever is no valid answer ends the bridge with
 """
 
 import asyncio
+import math
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Self, TypeVar
 
@@ -26,8 +28,8 @@ LINE_BYTES_MAX = 1 << 20
 """What is longer is cut: such a line is no event that matters."""
 
 ANSWER_TIMEOUT_S, CHUNK = 30.0, 1 << 16
-DRAIN_S = 0.5
-"""How long its output is waited for after its end: what could not be ended may hold it open."""
+DRAIN_S, LEFT_S = 0.5, 10.0
+"""How long its output is waited for after its end, and read in all: what could not be ended may hold it open."""
 
 M = TypeVar("M", bound=WireMessage)
 
@@ -46,7 +48,7 @@ class CliRun:
     def __init__(self, stdout: int, channel: socket.socket) -> None:
         self.bytes_read = 0
         self.ended = asyncio.create_task(self._end())
-        self._stdout, self._channel = stdout, channel
+        self._stdout, self._channel, self._until = stdout, channel, math.inf
         channel.setblocking(False)
 
     async def _end(self) -> CliEnded:
@@ -84,8 +86,12 @@ class CliRun:
         reading = asyncio.create_task(pipe.read(CHUNK))
         try:
             await asyncio.wait((reading, self.ended), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((reading,), timeout=DRAIN_S)
-            return reading.result() if reading.done() else b""
+            now = time.monotonic()
+            if self.ended.done():
+                self._until = min(self._until, now + LEFT_S)
+            left_s = min(DRAIN_S, self._until - now)
+            await asyncio.wait((reading,), timeout=max(0, left_s))
+            return reading.result() if reading.done() and left_s > 0 else b""
         finally:
             reading.cancel()
 
