@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.bridge import relay
 from clew_worker.bridge.gateway import Gateway
-from clew_worker.bridge.place import open_gateway, token
+from clew_worker.bridge.place import SOCKET, open_gateway, token
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
 
 
@@ -133,6 +133,24 @@ async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_afte
             client.process.kill()
             async with asyncio.timeout(30):
                 await relays.lost.wait()
+
+
+async def test_relays_may_follow_each_other_and_are_lost_only_when_no_other_comes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("clew_worker.bridge.gateway.WITHOUT_RELAY_S", 1.0)
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    async with Gateway(listener, echo) as gateway, asyncio.timeout(30):
+        relays = gateway.begin()
+        for _ in range(40):
+            reader, writer = await asyncio.open_unix_connection(tmp / SOCKET)
+            writer.write(b'{"id": 1, "method": "ping"}\n')
+            assert await reader.readline()
+            writer.close()
+            await asyncio.sleep(0.05)
+        assert not relays.lost.is_set()
+        await relays.lost.wait()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -45,6 +45,12 @@ class Relays:
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     listed: bool = False
     connected: int = 0
+    came: int = 0
+
+    def lose(self, came: int) -> None:
+        """Give up, unless one is connected or has come after this number of them."""
+        if not self.connected and self.came == came:
+            self.lost.set()
 
 
 class Gateway:
@@ -114,6 +120,7 @@ class _Connection:
     async def converse(self) -> None:
         relays = self._relays
         relays.connected += 1
+        relays.came += 1
         try:
             with contextlib.suppress(OSError, ValueError):
                 while line := await self._reader.readline():
@@ -125,11 +132,8 @@ class _Connection:
             relays.connected -= 1
             if tasks or self._unanswered:
                 relays.lost.set()
+            asyncio.get_running_loop().call_later(WITHOUT_RELAY_S, relays.lose, relays.came)
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._writer.close()
-        await asyncio.sleep(WITHOUT_RELAY_S)
-        if not relays.connected:
-            relays.lost.set()
 
     async def _take(self, line: bytes) -> None:
         number: str | int | None = None
