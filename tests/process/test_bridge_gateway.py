@@ -87,6 +87,17 @@ async def test_the_tools_are_offered_and_calls_passed_on(tmp_path, unix):
     assert spec.sandbox.ports == ((443,) if unix else (443, *spec.sandbox.ports[1:]))
 
 
+def test_the_folder_that_a_cell_stands_in_is_left_alone_also_where_its_path_is_gone(
+    tmp_path, monkeypatch
+):
+    spec, tmp = spec_of(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    with open_gateway(spec, unix=True)[1]:
+        assert (tmp / SOCKET).is_socket()
+
+
 async def test_a_port_admits_only_what_knows_the_token(tmp_path):
     spec, tmp = spec_of(tmp_path)
     spec, listener = open_gateway(spec, unix=False)

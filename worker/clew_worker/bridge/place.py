@@ -1,6 +1,5 @@
 """Where a CLI is started and where its relay finds the gateway: settled by the nursery, before the cell is confined."""
 
-import contextlib
 import os
 import secrets
 import socket
@@ -25,8 +24,11 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     clear(Path(tmp), ())
     if unix:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with contextlib.chdir(tmp):  # a socket's own path is limited to 108 bytes
-            listener.bind(SOCKET)
+        at = os.open(tmp, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            listener.bind(f"/proc/self/fd/{at}/{SOCKET}")  # its path is limited to 108 bytes
+        finally:
+            os.close(at)
         listener.listen(CONNECTIONS_MAX)
         return spec, listener
     listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)
