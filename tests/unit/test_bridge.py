@@ -234,7 +234,7 @@ def test_a_cli_needs_no_disk_and_the_end_of_its_complaints_is_kept(starter):
 def test_why_a_cli_cannot_be_started_says_whether_to_try_again(
     starter, monkeypatch, number, temporary
 ):
-    monkeypatch.setattr(os, "memfd_create", Mock(side_effect=OSError(number, "no")))
+    monkeypatch.setattr(os, "pipe2", Mock(side_effect=OSError(number, "no")))
     answer, _ = started(starter, "true")
     assert answer.fault
     assert answer.temporary == temporary

@@ -6,6 +6,7 @@ what it says.
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -152,12 +153,14 @@ def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
 
 
 def _holding(data: bytes, opened: contextlib.ExitStack) -> int:
-    """Return a file in memory: a pipe holds less, and a disk may be full."""
-    fd = os.memfd_create("stdin")
-    opened.callback(os.close, fd)
-    if os.pwrite(fd, data, 0) < len(data):
-        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    return fd
+    """Return a pipe that holds all of it: a disk may be full, and a cell has no files in memory (memfd)."""
+    end, begin = _pipe(opened)
+    with contextlib.suppress(OSError):  # as large as it may be
+        fcntl.fcntl(begin, fcntl.F_SETPIPE_SZ, max(len(data), PIPE_BYTES))
+    os.set_blocking(begin, False)
+    if os.write(begin, data) < len(data):
+        raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+    return end
 
 
 def _text(path: Path) -> str | None:
