@@ -352,7 +352,10 @@ def _is_child(pid: int) -> bool:
 
 def _kill_tree(pid: int) -> None:
     """End a command with everything beneath it and in its process group."""
-    os.kill(pid, signal.SIGSTOP)  # it forks no more
-    kernel.kill_beneath(pid)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)  # it forks no more
+        kernel.kill_beneath(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
