@@ -16,15 +16,15 @@ from clew_shared.ledger.writer import Writer
 
 def slow_commits(out: Path, delay_ms: float) -> None:
     batches: list[tuple[float, int]] = []
-    inner = Writer._transact  # noqa: SLF001 - from outside; clew knows nothing of it
+    inner = Writer._commit  # noqa: SLF001 - from outside; clew knows nothing of it
 
-    def transact(self: Any, batch: list[Any]) -> None:
+    def commit(self: Any, batch: list[Any]) -> None:
         if delay_ms:
             time.sleep(delay_ms / 1000)
         inner(self, batch)
         batches.append((time.monotonic(), len(batch)))
 
-    Writer._transact = transact  # type: ignore[method-assign]  # noqa: SLF001
+    Writer._commit = commit  # type: ignore[method-assign]  # noqa: SLF001
     atexit.register(lambda: out.write_text(json.dumps(batches)))
 
 
