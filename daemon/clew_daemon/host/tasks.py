@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def within(seconds: float | None, work: Awaitable[T]) -> T | None:
-    """Wait for some work, which is cancelled after so many seconds (None: never): then return None."""
+    """Return the result of `work`; if it takes longer than `seconds` (None: no limit), cancel it and return None."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             return await work

@@ -2,8 +2,8 @@
 
 A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
 
-Whose a change in the workspace is, the executor finds out for what it carries out. For an agent with its own tools it
-looks while the verdict on `propose` becomes durable, and at the `outcome`: what changed while at least one of its
+The executor finds out who made a change for what it carries out itself. For an agent with its own tools it looks while
+a `propose` is judged and recorded, and at the `outcome`: what changed while at least one of its
 actions was in flight is the goal's, and reported with the first of them to end. An outcome that says that nothing was
 changed waits for no look. A `record` comes after the fact: what changed since the last look is its. Where a look fails,
 anything may have been changed by anyone. Other agents cannot write to the workspace, so what they report to have done
@@ -16,8 +16,6 @@ import asyncio
 import time
 from functools import partial
 from typing import Any
-
-import structlog
 
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.record.changed_files import changed_by
@@ -40,8 +38,6 @@ from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Judged, Noted
 from clew_shared.wire.executor import ActionDone, RunRequest
-
-log = structlog.get_logger()
 
 CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
 CUT_OFF = ActionOutcome(

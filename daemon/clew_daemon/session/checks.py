@@ -112,7 +112,7 @@ class Checks:
         await epoch.commit()
 
     async def run_early(self, within_s: float) -> list[FailingCheck] | None:
-        """Run each check once, all within so many seconds; returns those that fail, None where one took longer."""
+        """Run each check once, all of them within `within_s`; return those that fail, or None if the time runs out."""
         failing: list[FailingCheck] = []
         until = time.monotonic() + within_s
         for name, cmd in self._epoch.core.state.spec.checks.items():

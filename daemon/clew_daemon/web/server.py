@@ -226,7 +226,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-        backlog=BACKLOG,  # so many come at once, fewer than there are places: each is heard before it can lose its own
+        backlog=BACKLOG,  # fewer than there are places, so that a new connection is read before it can be dropped
     )
     server = uvicorn.Server(config)
 

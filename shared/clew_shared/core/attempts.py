@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REASON_CHARS = 400
 TRIED_MAX = 10  # how many lines the next attempt is shown of what was tried: of as many attempts
-STALE_TURNS = 3  # after so many turns in a row without anything new an attempt makes no progress
+STALE_TURNS = 3  # turns in a row without anything new, after which an attempt makes no progress
 TURNS_TO_FINISH = 2  # how many turns an attempt may take beyond its limit while all checks pass
 
 ERRORS_SHOWN = 3

@@ -18,8 +18,8 @@ REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 class Limits:
     """What a goal may use: actions, messages without a turn, turns (None: any number), and attempts at a subtask.
 
-    Each attempt has so many turns, the first one `first_turns` where they differ (0: they do not); a goal with one
-    attempt has no such limit.
+    Each attempt has `attempt_turns` turns, the first one `first_turns` unless that is 0. A goal with one attempt has no
+    such limit.
     """
 
     actions: int = 1000

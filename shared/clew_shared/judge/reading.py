@@ -37,7 +37,7 @@ _VARIES: Final = re.compile(
     re.VERBOSE,
 )
 _MASKS: Final = {"t": "<t>", "d": "<d>", "i": "<id>"}
-# What stands after one of these is counted or made anew in each run, and says nothing of the work.
+# A value after one of these words differs in each run and says nothing about the work.
 _LABELS: Final = frozenset(
     re.findall(
         r"\w+",

@@ -60,7 +60,7 @@ def doctor(instance: Instance, as_json: bool) -> None:
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
     checks = [
-        {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}  # since 0.1
+        {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}
         for one in findings
     ]
     view = {"ok": not failed, "ready_for": ready, "checks": checks}
