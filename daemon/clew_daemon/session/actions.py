@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,11 +27,12 @@ from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.snapshots import from_store
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState
+from clew_shared.core.outcomes import reading_of
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Action, Result
-from clew_shared.record.touched import Touched
+from clew_shared.record.state import InFlight
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
@@ -111,8 +113,8 @@ class Actions:
                 await epoch.see_world()  # else the next action would be taken for what this one did
             await epoch.commit()
             return noted(NO_FEEDBACK)
-        is_known = p.seq in epoch.core.state.in_flight
-        report = await self._reported(p) if is_known else ActionReport(p.result)
+        flight = epoch.core.state.in_flight.get(p.seq)
+        report = await self._reported(p, flight) if flight else ActionReport(p.result)
         with epoch.recording() as core:
             feedback = core.outcome(p.seq, report, time.time(), last=epoch.stopping)
         if not feedback.known:  # it may be reported twice
@@ -223,30 +225,31 @@ class Actions:
         if report.touched.own_cut:
             await self._epoch.snapshots.settled()
 
-    async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
+    async def _reported(
+        self, p: protocol.Outcome | protocol.Record, flight: InFlight | None = None
+    ) -> ActionReport:
         """Return what an agent reports, with the world where it leaves out `changed`.
 
-        What an agent with its own tools has touched is measured, beside the commit where it says that it is nothing.
+        What an agent with its own tools has touched is measured, beside the commit where it says that it is nothing;
+        the answer of the action in `flight` is read beside that look.
         """
-        epoch, world, touched = self._epoch, "", Touched()
-        if epoch.own_tools and p.changed is False:
-            epoch.executors.look_soon(own=True)
+        epoch, executors = self._epoch, self._epoch.executors
+        output = None if p.output is None else redact(p.output)
+        code = getattr(p, "exit_code", None)
+        report = ActionReport(p.result, output, p.changed, "", p.duration_s or 0.0, code)
+        if not epoch.own_tools:
+            return replace(report, world="" if p.changed is not None else await executors.digest())
+        if p.changed is False:
+            executors.look_soon(own=True)
             epoch.snapshots.acted(too_many=False)
-        elif epoch.own_tools:
-            names_only = p.changed is not None
-            world, touched = await epoch.executors.touched_by_own(names_only=names_only)
-            epoch.snapshots.acted(too_many=touched.own_cut)
-        elif p.changed is None:
-            world = await epoch.executors.digest()
-        return ActionReport(
-            p.result,
-            None if p.output is None else redact(p.output),
-            p.changed,
-            world if p.changed is None else "",
-            p.duration_s or 0.0,
-            getattr(p, "exit_code", None),
-            touched,
-        )
+            return report
+        looking = asyncio.ensure_future(executors.touched_by_own(names_only=bool(p.changed)))
+        await asyncio.sleep(0)  # it is asked for now
+        reading = reading_of(flight, report) if flight else None
+        world, touched = await looking
+        epoch.snapshots.acted(too_many=touched.own_cut)
+        world = "" if p.changed else world
+        return replace(report, world=world, touched=touched, reading=reading)
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clew_shared.record.touched import Touched
 
 if TYPE_CHECKING:
+    from clew_shared.judge.reading import Reading
     from clew_shared.record.model import Level
 
 
@@ -26,6 +27,8 @@ class ActionReport:
     duration_s: float = 0.0
     exit_code: int | None = None
     touched: Touched = field(default_factory=Touched)
+    reading: Reading | None = None
+    """What was read of it, where that was done already."""
 
 
 @dataclass(frozen=True, slots=True)

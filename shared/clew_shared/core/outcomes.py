@@ -20,6 +20,7 @@ from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
+    from clew_shared.judge.reading import Reading
     from clew_shared.record.state import InFlight, State
 
 HEAD_CHARS = 400  # of an output, in its event and its tally
@@ -33,8 +34,7 @@ def finished_event(
     moved = world_moved(state, report.world)
     changed = moved if report.changed is None else report.changed
     is_plain = report.output is None and report.changed is None and not moved
-    told = flight.action.args, report.result, report.output
-    reading = plain(name) if is_plain else read(name, tool, *told)
+    reading = plain(name) if is_plain else report.reading or reading_of(flight, report)
     writes = tool in WRITE_ONLY_TOOLS or not report.output
     return ev.ActionFinished(
         at=at,
@@ -53,6 +53,12 @@ def finished_event(
         touched=report.touched,
         evidence=reading,
     )
+
+
+def reading_of(flight: InFlight, report: ActionReport) -> Reading:
+    """Return what is read of the outcome of an action in flight."""
+    action = flight.action
+    return read(flight.signature, action.name, action.args, report.result, report.output)
 
 
 def known_outcome(state: State, flight: InFlight, report: ActionReport) -> KnownOutcome:
