@@ -12,8 +12,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from datetime import time as clock_time
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -135,13 +133,6 @@ def batches(reader: Reader, after: Cursor) -> Iterator[tuple[list[EventRow], Cur
         yield rows, after
 
 
-def continues(reader: Reader, cursor: Cursor) -> bool:
-    """Return whether a cursor is a place in this ledger, even if its event was purged since."""
-    if cursor.seq == 0 or reader.has_recorded(cursor.seq, cursor.hash):
-        return True
-    return reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq)
-
-
 LOOK_S, BACKOFF_S, BACKOFF_MAX_S = 60.0, 1.0, 300.0
 
 
@@ -176,36 +167,32 @@ class Channel(ABC):
         """Deliver what waits; return for how many seconds there is nothing to do."""
         try:
             with opened(self._ledger) as reader:
-                pause_s = self._deliver(reader)
+                self._deliver(reader)
         except UnknownEventError:  # the herald ends over it
             return BACKOFF_MAX_S
         except (UndeliveredError, LedgerError) as error:
+            if str(error) != self.record.error:
+                log.warning("delivery.failed", channel=self.label, reason=str(error))
+                with self._book.changing():
+                    self._note(str(error))
             self._failures += 1
-            self._note(str(error))
             return backoff_s(self._failures - 1, BACKOFF_S, BACKOFF_MAX_S)
         self._failures = 0
-        return pause_s
+        return LOOK_S
 
     @abstractmethod
-    def _deliver(self, reader: Reader | None) -> float: ...
+    def _deliver(self, reader: Reader | None) -> None: ...
 
     def _move(self, after: Cursor, *, delivered: bool) -> None:
-        """Move the cursor; what was `delivered` is on record at once."""
+        """Move the cursor; what was `delivered` is on record at once, and that the channel works."""
         if delivered or self.record.cursor != str(after):
             with self._book.changing(at_once=delivered):
                 self.record.cursor = str(after)
-        if delivered:
-            self._note("")
+                self._note("" if delivered else self.record.error)
 
     def _note(self, error: str) -> None:
-        """Put on record that the channel works, or why not."""
-        if error == self.record.error:
-            return
-        if error:
-            log.warning("delivery.failed", channel=self.label, reason=error)
-        with self._book.changing():
-            since = self.record.failing_since or time.time()
-            self.record.error, self.record.failing_since = error, since if error else None
+        since = self.record.failing_since or time.time()
+        self.record.error, self.record.failing_since = error, since if error else None
 
 
 class Messages(Channel):
@@ -218,56 +205,53 @@ class Messages(Channel):
         self._send = sender.send
         self._notify, self._situation = notify, situation
 
-    def _deliver(self, reader: Reader | None) -> float:
-        until = quiet_until(datetime.now().astimezone(), self._notify.quiet)
-        if until is not None:
-            return min(LOOK_S, until.timestamp() - time.time())
+    def _deliver(self, reader: Reader | None) -> None:
+        if is_quiet(time.strftime("%H:%M"), self._notify.quiet):
+            return
         after = None if self.record.cursor is None else Cursor.parse(self.record.cursor)
-        if after is not None and reader is not None and continues(reader, after):
-            self._ends(reader, after)
+        if after is not None and reader is not None and reader.holds(after.seq, after.hash):
+            self._tell_ends(reader, after)
         elif after is None or reader is not None:
             self._move(Cursor.at_end(reader) if reader else Cursor(), delivered=True)
         self._tell_conditions()
-        return LOOK_S
 
-    def _ends(self, reader: Reader, after: Cursor) -> None:
+    def _tell_ends(self, reader: Reader, after: Cursor) -> None:
         """Send the goals that have ended since, and move the cursor behind each."""
         for rows, end in batches(reader, after):
             for row in rows:
                 ended = decode(row.body) if row.kind == "goal_ended" else None
-                if not isinstance(ended, ev.GoalEnded):
-                    continue
-                found = of_end(load_state(reader, row.goal), ended)
-                if found and found.kind in self._notify.on:
-                    self._send(found)
-                    self._move(Cursor(row.seq, row.hash), delivered=True)
-                    self._log(found)
+                if isinstance(ended, ev.GoalEnded):
+                    with self._telling(of_end(load_state(reader, row.goal), ended)):
+                        self.record.cursor = str(Cursor(row.seq, row.hash))
             self._move(end, delivered=False)
 
     def _tell_conditions(self) -> None:
         """Send the situation once; that the daemon is down only to a channel that has seen it up."""
         told, conditions = self.record.told, self._situation.conditions
         for topic, one in conditions.items():
-            if told.get(topic) == one.key:
-                continue
-            found = one.notice if topic != DAEMON or topic in told else None
-            wanted = found if found and found.kind in self._notify.on else None
-            if wanted:
-                self._send(wanted)
-            with self._book.changing():
-                told[topic] = one.key
-            if wanted:
-                self._note("")
-                self._log(wanted)
+            if told.get(topic) != one.key:
+                with self._telling(one.notice if topic != DAEMON or topic in told else None):
+                    told[topic] = one.key
         if gone := told.keys() - conditions.keys() - {DAEMON}:
             with self._book.changing():
                 for topic in gone:
                     del told[topic]
 
-    def _log(self, notice: Notice) -> None:
-        """Log a message whose delivery is on record: a herald that is killed now does not send it again."""
-        about = {"goal": notice.goal} if notice.goal else {}
-        log.info("message.sent", channel=self.label, kind=notice.kind, **about)
+    @contextmanager
+    def _telling(self, notice: Notice | None) -> Iterator[None]:
+        """Send a message if it is wanted; what the block changes is then on record.
+
+        It is logged afterwards: a herald that is killed now does not send it again.
+        """
+        wanted = notice if notice and notice.kind in self._notify.on else None
+        if wanted:
+            self._send(wanted)
+        with self._book.changing():
+            yield
+            self._note("" if wanted else self.record.error)
+        if wanted:
+            about = {"goal": wanted.goal} if wanted.goal else {}
+            log.info("message.sent", channel=self.label, kind=wanted.kind, **about)
 
 
 class Traces(Channel):
@@ -278,11 +262,11 @@ class Traces(Channel):
         self._collector = collector
         self._traces: dict[str, Trace] = {}
 
-    def _deliver(self, reader: Reader | None) -> float:
+    def _deliver(self, reader: Reader | None) -> None:
         if reader is None:
-            return LOOK_S
+            return
         after = Cursor.parse(self.record.cursor or "0-")
-        if not continues(reader, after):
+        if not reader.holds(after.seq, after.hash):
             self._traces.clear()
             after = Cursor.at_end(reader)
         for rows, end in batches(reader, after):
@@ -294,7 +278,6 @@ class Traces(Channel):
                 self._traces.clear()  # they are ahead of the cursor
                 raise
             self._move(end, delivered=bool(spans))
-        return LOOK_S
 
     def _completed(self, reader: Reader, row: EventRow) -> ReadableSpan | None:
         """Return the span that an event completes; what came before of its goal is read if it is not known."""
@@ -313,17 +296,9 @@ class Traces(Channel):
         return found
 
 
-def quiet_until(now: datetime, quiet: str) -> datetime | None:
-    """Return when the quiet hours that `now` falls in end, None outside of them.
-
-    `quiet` is "HH:MM-HH:MM" in local time, which may go over midnight, or "" for none.
-    """
-    if not quiet:
-        return None
-    begin, end = (clock_time.fromisoformat(part) for part in quiet.split("-"))
-    clock = now.time()
-    within = begin <= clock < end if begin < end else clock >= begin or clock < end
-    if not within:
-        return None
-    day = now.date() + timedelta(days=1 if clock >= end else 0)
-    return datetime.combine(day, end, tzinfo=now.tzinfo)
+def is_quiet(now: str, quiet: str) -> bool:
+    """Return whether a time HH:MM is in the quiet hours, HH:MM-HH:MM, which may go over midnight, or "" for none."""
+    begin, _, end = quiet.partition("-")
+    if begin < end:
+        return begin <= now < end
+    return bool(quiet) and (now >= begin or now < end)

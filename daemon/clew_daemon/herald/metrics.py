@@ -27,7 +27,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.channels import Book, batches, continues
+from clew_daemon.herald.channels import Book, batches
 from clew_daemon.herald.notices import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
@@ -104,7 +104,8 @@ class Metrics(Collector):
 
     def begin(self, reader: Reader) -> bool:
         """Return whether the cursor is of this ledger; of another one nothing that is in it now is counted."""
-        if continues(reader, Cursor.parse(self._book.contents.counted or "0-")):
+        after = Cursor.parse(self._book.contents.counted or "0-")
+        if reader.holds(after.seq, after.hash):
             return True
         with self._book.changing(at_once=False) as contents:
             contents.counted, contents.agents = str(Cursor.at_end(reader)), {}

@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,13 +72,7 @@ def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> lis
     """
     found = []
     if notify.urls_file is not None:
-        path = folder / Path(notify.urls_file).expanduser()
-        addresses = _addresses(path)
-        HIDDEN.hide(addresses.values())
-        for label, target in _targets(path, addresses).items():
-            # others may be added before it
-            key = hashlib.sha256(addresses[label].encode()).hexdigest()[:16]
-            found.append(Sender(key, label, partial(_send_by_apprise, target)))
+        found += _by_apprise(folder / Path(notify.urls_file).expanduser())
     bus = Path(env.get("XDG_RUNTIME_DIR") or "/nonexistent") / "bus"
     has_bus = bool(env.get("DBUS_SESSION_BUS_ADDRESS")) or bus.exists()
     if notify.desktop and has_bus and shutil.which("notify-send", path=env.get("PATH")):
@@ -86,9 +80,34 @@ def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> lis
     return found
 
 
-def _addresses(path: Path) -> dict[str, str]:
-    """Return the URLs of a file, one a line, by what people may see of them; `#` begins a comment line."""
+def _by_apprise(path: Path) -> list[Sender]:
+    """Return what sends to the URLs of a file, one a line; `#` begins a comment line."""
+    import apprise
+
+    apprise.logger.disabled = True  # what it logs may hold secrets
     where = f"[notify] urls_file: {path}"
+    found, wrong = [], []
+    for number, url in enumerate(map(str.strip, _private(path, where).splitlines()), 1):
+        if not url or url.startswith("#"):
+            continue
+        HIDDEN.hide([url])
+        scheme = _SCHEME.match(url)
+        label = f"line {number} ({scheme[0].lower() if scheme else 'no scheme'})"
+        key = hashlib.sha256(url.encode()).hexdigest()[:16]  # others may be added before it
+        target = apprise.Apprise()
+        if not target.add(url):
+            wrong.append(label)
+        found.append(Sender(key, label, partial(_send_by_apprise, target)))
+    if wrong:
+        raise ChannelError(
+            f"{where}: {', '.join(wrong)}: not a URL that apprise can use; "
+            "its documentation lists them: https://github.com/caronc/apprise/wiki"
+        )
+    return found
+
+
+def _private(path: Path, where: str) -> str:
+    """Return the text of a file that is nobody else's to read."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -97,31 +116,11 @@ def _addresses(path: Path) -> dict[str, str]:
             if mode & 0o077:
                 shown = f"mode {stat.S_IMODE(mode):03o}"
                 raise ChannelError(f"{where} is open to others ({shown}): chmod 600 {path}")
-            text = file.read(SIZE_MAX).decode()
+            return file.read(SIZE_MAX).decode()
     except OSError as error:
         raise ChannelError(f"{where} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ChannelError(f"{where} is not UTF-8") from None
-    found: dict[str, str] = {}
-    for number, url in enumerate(map(str.strip, text.splitlines()), 1):
-        if url and not url.startswith("#"):
-            scheme = _SCHEME.match(url)
-            found[f"line {number} ({scheme[0].lower() if scheme else 'no scheme'})"] = url
-    return found
-
-
-def _targets(path: Path, addresses: Mapping[str, str]) -> dict[str, Apprise]:
-    """Return what sends to the URLs of a file; raises ChannelError for those that apprise does not know."""
-    import apprise
-
-    apprise.logger.disabled = True  # what it logs may hold secrets
-    found = {label: apprise.Apprise() for label in addresses}
-    if wrong := [label for label, target in found.items() if not target.add(addresses[label])]:
-        raise ChannelError(
-            f"[notify] urls_file: {path}: {', '.join(wrong)}: not a URL that apprise can use; "
-            "its documentation lists them: https://github.com/caronc/apprise/wiki"
-        )
-    return found
 
 
 def _send_by_apprise(target: Apprise, notice: Notice) -> None:
@@ -266,34 +265,32 @@ class Situation:
         self.goals: dict[str, State] = {}
         self.health: DaemonHealth | None = None
         self.conditions: dict[str, Condition] = {}
-        self._died: set[str] = set()
+        self._blocks: dict[str, Condition] = {}
         self._daemon: dict[str, Condition] = {}
         self._gone_at: float | None = None
 
     def load(self, reader: Reader) -> None:
         """Take all goals of a ledger, and forget those of another."""
-        self.goals = {}
+        self.goals, self._blocks = {}, {}
         for state in load_listed(reader).values():
             self._take(reader, state)
 
-    def advance(self, reader: Reader, rows: Iterable[EventRow]) -> None:
+    def advance(self, reader: Reader, rows: Sequence[EventRow]) -> None:
         """Take what events changed."""
-        rows = list(rows)
         for goal in {row.goal for row in rows if row.goal and row.kind.startswith("goal_")}:
             self._take(reader, load_state(reader, goal))
         for row in rows:
             if row.kind == "goal_forgotten":
-                self.goals.pop(str(json.loads(row.body)["goal"]), None)
+                self.goals.pop(goal := str(json.loads(row.body)["goal"]), None)
+                self._blocks.pop(goal, None)
 
     def look(self, now: float) -> None:
         """Report the situation again: the daemon, goals that are blocked, and those that have waited for long."""
-        found = dict(self._daemon)
+        found = self._daemon | {f"goal {goal}": one for goal, one in self._blocks.items()}
         for goal, state in self.goals.items():
-            status, since = state.goal.status, state.waiting_since
-            if status == GoalStatus.BLOCKED:
-                notice = of_block(state, died=goal in self._died)
-                found[f"goal {goal}"] = Condition(str(state.rested_seq), notice)
-            elif status == GoalStatus.WAITING and not state.paused and now - since >= LONG_WAIT_S:
+            since = state.waiting_since
+            waits = state.goal.status == GoalStatus.WAITING and not state.paused
+            if waits and now - since >= LONG_WAIT_S:
                 again = f"To try again now: clew continue {goal}"
                 notice = _of_goal("waiting_long", state, [state.reason, again])
                 found[f"goal {goal}"] = Condition(f"waits since {since}", notice)
@@ -309,7 +306,7 @@ class Situation:
                 self._daemon["ledger"] = Condition(answer.state, trouble)
             return
         self.health, self._gone_at = None, self._gone_at or now
-        self._daemon = {key: one for key, one in self._daemon.items() if key == DAEMON}
+        self._daemon.pop("ledger", None)
         if now - self._gone_at >= DOWN_S:
             again = f"Goals continue when it starts again: {self._instance.socket.to_start}"
             down = Notice("daemon_down", "clew: the daemon is down", f"{answer}\n{again}")
@@ -320,16 +317,17 @@ class Situation:
         if not goal or not state.accepted_seq:
             return
         self.goals[goal] = outline(state) if state.ended else state
-        self._died.discard(goal)
-        if state.goal.status == GoalStatus.BLOCKED and _worker_died(reader, state):
-            self._died.add(goal)
+        self._blocks.pop(goal, None)
+        if state.goal.status == GoalStatus.BLOCKED:
+            notice = of_block(state, died=_worker_died(reader, state))
+            self._blocks[goal] = Condition(str(state.rested_seq), notice)
 
 
 def _worker_died(reader: Reader, state: State) -> bool:
-    before = reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK))
-    last = [
-        decode(row.body)
-        for row in before
-        if row.seq <= state.rested_seq and row.kind in ("worker_started", "worker_exited")
-    ][-1:]
-    return any(isinstance(one, ev.WorkerExited) and one.crash for one in last)
+    """Return whether the last that a goal's worker did before the block was to die."""
+    last = None
+    for row in reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK)):
+        if row.seq <= state.rested_seq and row.kind in ("worker_started", "worker_exited"):
+            last = row
+    ended = decode(last.body) if last else None
+    return isinstance(ended, ev.WorkerExited) and ended.crash

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import requests
@@ -41,34 +40,6 @@ _PROVIDERS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 NS = 1e9
 
 
-@dataclass(slots=True)
-class OpenSpan:
-    """A span that has begun; `start` is in seconds since 1970."""
-
-    name: str
-    context: SpanContext
-    parent: SpanContext | None
-    start: float
-    attributes: Attributes
-    kind: SpanKind = SpanKind.INTERNAL
-
-    def ended(self, at: float, error: str = "", more: Attributes | None = None) -> ReadableSpan:
-        """Complete it, with `error` "" if it ended well."""
-        given = self.attributes | (more or {}) | {ERROR: error}
-        return ReadableSpan(
-            self.name,
-            self.context,
-            self.parent,
-            RESOURCE,
-            {key: value for key, value in given.items() if value != ""},
-            kind=self.kind,
-            status=Status(StatusCode.ERROR, error) if error else Status(),
-            start_time=round(self.start * NS),
-            end_time=max(round(at * NS), round(self.start * NS)),
-            instrumentation_scope=SCOPE,
-        )
-
-
 SCOPE = InstrumentationScope("clew", VERSION)
 RESOURCE = Resource({"service.name": "clew", "service.version": VERSION}).merge(
     OTELResourceDetector().detect()
@@ -76,79 +47,70 @@ RESOURCE = Resource({"service.name": "clew", "service.version": VERSION}).merge(
 
 
 class Trace:
-    """The open spans of a goal: its own, that of its epoch, and those of its actions by their numbers."""
+    """The open spans of a goal: its own and its epoch's by their operations, its actions' by their numbers."""
 
     def __init__(self, goal: str) -> None:
-        self._goal = goal
-        self._name = goal
+        self._goal = self._name = goal
         self._agent = ""
-        self._root: OpenSpan | None = None
-        self._epoch: OpenSpan | None = None
-        self._number = 0
-        self.actions: dict[int, OpenSpan] = {}
+        self._number = 0  # of the epoch
+        self._open: dict[str | int, ReadableSpan] = {}
 
     @property
     def is_closed(self) -> bool:
         """Whether no span is open."""
-        return self._root is None and self._epoch is None and not self.actions
+        return not self._open
 
     def advance(self, event: Event, seq: int) -> ReadableSpan | None:
         """Take the next event, and return the span that it completes."""
-        at = event.at
+        lost = None
         match event:
             case ev.GoalAccepted():
                 self._name = event.spec.name or self._goal
-                self._root = self._begun(WORKFLOW, self._name, event, seq)
-            case ev.GoalRequeued() if self._root is None:
-                self._root = self._begun(WORKFLOW, self._name, event, seq)
-            case ev.GoalEnded() if self._root is not None:
-                root, self._root = self._root, None
-                error: str = "" if event.status == "completed" else event.status
-                given: Attributes = {"clew.status": event.status, "clew.verified": event.verified}
-                return root.ended(at, error, given)
+                self._begin(WORKFLOW, self._name, event, seq)
+            case ev.GoalRequeued() if WORKFLOW not in self._open:
+                self._begin(WORKFLOW, self._name, event, seq)
             case ev.WorkerStarted():
-                before, self._agent = self._epoch, event.agent or self._agent
-                self._number = event.epoch
-                given = {AGENT_NAME: self._agent, "clew.epoch": event.epoch}
-                self._epoch = self._begun(AGENT, self._agent, event, seq, given, span=event.span)
-                return before.ended(at, "lost") if before else None
-            case ev.WorkerExited() if self._epoch and event.epoch == self._number:
-                epoch, self._epoch = self._epoch, None
-                error = event.reason if event.crash else ""
-                return epoch.ended(at, error, {"clew.reason": event.reason})
+                lost = self._end(AGENT, event.at, "lost")
+                self._agent, self._number = event.agent or self._agent, event.epoch
+                given: Attributes = {AGENT_NAME: self._agent, "clew.epoch": event.epoch}
+                self._begin(AGENT, self._agent, event, seq, given)
+            case ev.ActionAllowed() | ev.ActionBlocked():
+                given = {
+                    "gen_ai.tool.name": event.tool,
+                    "gen_ai.tool.call.id": str(seq),
+                    "clew.attempt": event.attempt,
+                    "clew.verdict": event.kind.removeprefix("action_"),
+                }
+                self._begin(TOOL, event.tool, event, seq, given)
             case ev.Reflected() if event.llm_s or event.tokens:
-                return self._called(event, seq)
-            case _:
-                return self._acted(event, seq)
-        return None
+                self._begin_call(event, seq)
+        return lost or self._completed(event, seq)
 
-    def _acted(self, event: Event, seq: int) -> ReadableSpan | None:
+    def _completed(self, event: Event, seq: int) -> ReadableSpan | None:
+        """Return the span that ends with an event."""
+        key: str | int = seq
+        error, given = "", Attributes()
         match event:
-            case ev.ActionAllowed():
-                self.actions[seq] = self._judged(event, seq, "allowed")
+            case ev.GoalEnded():
+                key, error = WORKFLOW, "" if event.status == "completed" else event.status
+                given = {"clew.status": event.status, "clew.verified": event.verified}
+            case ev.WorkerExited() if event.epoch == self._number:
+                key, error = AGENT, event.reason if event.crash else ""
+                given = {"clew.reason": event.reason}
             case ev.ActionBlocked():
-                span = self._judged(event, seq, "blocked")
-                return span.ended(event.at, "blocked", {"clew.reason": event.reason})
-            case ev.ActionInterrupted() if found := self.actions.pop(event.of, None):
-                return found.ended(event.at, "interrupted", {"clew.reason": event.reason})
-            case ev.ActionFinished() if found := self.actions.pop(event.of, None):
-                given: Attributes = {"clew.result": event.result, "clew.world": event.world}
+                error, given = "blocked", {"clew.reason": event.reason}
+            case ev.ActionInterrupted():
+                key, error, given = event.of, "interrupted", {"clew.reason": event.reason}
+            case ev.ActionFinished():
+                key, given = event.of, {"clew.result": event.result, "clew.world": event.world}
                 error = "" if event.result == "success" else event.error_class or event.result
-                return found.ended(event.at, error, given)
-        return None
+            case ev.Reflected():
+                pass
+            case _:
+                return None
+        return self._end(key, event.at, error, given)
 
-    def _judged(
-        self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int, verdict: str
-    ) -> OpenSpan:
-        given: Attributes = {
-            "gen_ai.tool.name": event.tool,
-            "gen_ai.tool.call.id": str(seq),
-            "clew.attempt": event.attempt,
-            "clew.verdict": verdict,
-        }
-        return self._begun(TOOL, event.tool, event, seq, given)
-
-    def _called(self, event: ev.Reflected, seq: int) -> ReadableSpan:
+    def _begin_call(self, event: ev.Reflected, seq: int) -> None:
         known, served = (event.prompt.model, event.prompt.served) if event.prompt else ("", "")
         named, _, endpoint = known.rpartition("@")
         model = named or known
@@ -162,31 +124,47 @@ class Trace:
             "gen_ai.usage.cache_read.input_tokens": event.tokens_cached,
             "clew.iteration": event.iteration,
         }
-        span = self._begun(CHAT, model, event, seq, given, at=event.at - event.llm_s)
-        span.kind = SpanKind.CLIENT
-        return span.ended(event.at)
+        self._begin(CHAT, model, event, seq, given)
 
-    def _begun(
-        self,
-        operation: str,
-        name: str,
-        event: Event,
-        seq: int,
-        attributes: Attributes | None = None,
-        *,
-        at: float | None = None,
-        span: str = "",
-    ) -> OpenSpan:
-        """Return a span that begins with an event; `at` is its start if that was earlier, `span` its id if known."""
-        start = event.at if at is None else at
-        parent = None if operation == WORKFLOW else self._root
-        if operation in (CHAT, TOOL):
-            parent = self._epoch or self._root
-        span_id = int(span, 16) if span else _digest(f"{self._goal}\0{seq}\0{start!r}", 8)
-        context = SpanContext(_digest(self._goal, 16), span_id, False, SAMPLED)
-        given = {"gen_ai.conversation.id": self._goal, OPERATION: operation, **(attributes or {})}
-        above = parent.context if parent else None
-        return OpenSpan(f"{operation} {name}".rstrip(), context, above, start, given)
+    def _begin(
+        self, operation: str, name: str, event: Event, seq: int, given: Attributes | None = None
+    ) -> None:
+        """Begin a span with an event; an LLM call began before it."""
+        above = {WORKFLOW: (), AGENT: (WORKFLOW,)}.get(operation, (AGENT, WORKFLOW))
+        parent = next((self._open[one].context for one in above if one in self._open), None)
+        start = event.at - event.llm_s if isinstance(event, ev.Reflected) else event.at
+        known = event.span if isinstance(event, ev.WorkerStarted) else ""
+        span_id = int(known, 16) if known else _digest(f"{self._goal}\0{seq}\0{start!r}", 8)
+        self._open[seq if operation in (CHAT, TOOL) else operation] = ReadableSpan(
+            f"{operation} {name}".rstrip(),
+            SpanContext(_digest(self._goal, 16), span_id, False, SAMPLED),
+            parent,
+            RESOURCE,
+            {"gen_ai.conversation.id": self._goal, OPERATION: operation, **(given or {})},
+            kind=SpanKind.CLIENT if operation == CHAT else SpanKind.INTERNAL,
+            start_time=round(start * NS),
+            instrumentation_scope=SCOPE,
+        )
+
+    def _end(
+        self, key: str | int, at: float, error: str = "", more: Attributes | None = None
+    ) -> ReadableSpan | None:
+        """Complete an open span, with `error` "" if it ended well; None if it is not open."""
+        if (begun := self._open.pop(key, None)) is None:
+            return None
+        given = {**(begun.attributes or {}), **(more or {}), ERROR: error}
+        return ReadableSpan(
+            begun.name,
+            begun.context,
+            begun.parent,
+            RESOURCE,
+            {name: value for name, value in given.items() if value != ""},
+            kind=begun.kind,
+            status=Status(StatusCode.ERROR, error) if error else Status(),
+            start_time=begun.start_time,
+            end_time=max(begun.start_time or 0, round(at * NS)),
+            instrumentation_scope=SCOPE,
+        )
 
 
 SAMPLED = TraceFlags(TraceFlags.SAMPLED)

@@ -18,11 +18,12 @@ from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import SNAPSHOT_EVERY, Readable, catch_up, output_text
+from clew_daemon.record.store import SNAPSHOT_EVERY, catch_up, output_text
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerCorrupt
+from clew_shared.ledger.reader import ReadSide
 from clew_shared.playbook.curator import key_words
 from clew_shared.playbook.playbook import VERSION, Bullet, LearnedPlaybook, seconds
 from clew_shared.playbook.reflector import ExecutionReflector
@@ -52,7 +53,7 @@ LINE_CHARS = 60
 """What a strategy's line takes besides its content: id, counts, and a share of the heading."""
 
 
-def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.Event]]:
+def playbook_events(ledger: ReadSide, after: int = 0) -> Iterator[tuple[int, ev.Event]]:
     """Yield the playbook's events whose number is greater than `after`, oldest first."""
     for row in ledger.read("", after):
         if row.kind.startswith("bullet_"):

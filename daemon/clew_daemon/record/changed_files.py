@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew_daemon.record.store import Readable
+from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -13,7 +13,7 @@ from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.views.publish import plain_paths
 
 
-def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[ChangedFile]:
+def changed_files(ledger: ReadSide, goal: str, store: SnapshotStore) -> list[ChangedFile]:
     """Return what the goal itself changed since its first snapshot; raises StoreError, OSError, LedgerError. Blocks."""
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
     first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
@@ -25,7 +25,7 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Cha
         return compared.files()
 
 
-def changed_by(ledger: Readable, goal: str, store: SnapshotStore, action: int) -> list[str] | None:
+def changed_by(ledger: ReadSide, goal: str, store: SnapshotStore, action: int) -> list[str] | None:
     """Return what has changed since an action began that was cut off, by the snapshots around it; None without them.
 
     What other actions have changed between them, or someone else while none ran, is left out. Raises as

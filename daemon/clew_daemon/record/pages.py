@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from clew_daemon.record.store import (
-    Readable,
-    ReadableEvents,
-    catch_up,
-    end_of,
-    load_state,
-    output_text,
-)
+from clew_daemon.record.store import ReadableEvents, catch_up, end_of, load_state, output_text
 from clew_shared.ledger.errors import SEQ_MAX
+from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold.actions import DAEMON_DIED
@@ -110,7 +104,7 @@ class _LoopFold(EventFold[tuple[int, views.View]]):
 
 
 def loops(
-    ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
+    ledger: ReadSide, goal: str | None, limit: int | None, before: int | None = None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
     goals = ledger.goals_with_loops() if goal is None else [goal]
@@ -132,7 +126,7 @@ def event_at(ledger: ReadableEvents, goal: str, seq: int) -> ev.Event | None:
 
 
 def findings(
-    ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
+    ledger: ReadSide, goal: str | None, limit: int | None, before: int | None = None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops as `loops` does, with the fields of `intervened` and what came of it."""
     found, more = loops(ledger, goal, limit, before)
@@ -140,7 +134,7 @@ def findings(
     return [{**one, **_told(ledger, one, known(one["goal"]))} for one in found], more
 
 
-def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, object]:
+def _told(ledger: ReadSide, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, object]:
     """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
     loop = event_at(ledger, entry["goal"], entry["seq"])
     of = getattr(loop, "of", 0) or entry["seq"] - 1
@@ -163,7 +157,7 @@ def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) ->
     }
 
 
-def _end(ledger: Readable, goal: str, seq: int) -> dict[str, object] | None:
+def _end(ledger: ReadSide, goal: str, seq: int) -> dict[str, object] | None:
     """Return the number of the attempt that ended after event `seq`, null for the last one, and why it ended."""
     for row in ledger.read(goal, seq):
         match decode(row.body) if row.kind in _ENDS else None:
@@ -188,7 +182,7 @@ class Step:
     answer: str = ""
 
 
-def step(ledger: Readable, goal: str, seq: int) -> Step | None:
+def step(ledger: ReadSide, goal: str, seq: int) -> Step | None:
     """Return what a goal's agent did as event `seq`; None where that was no action and no thought."""
     event = event_at(ledger, goal, seq)
     match event:

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from clew_shared.ledger.errors import LedgerCorrupt
-from clew_shared.ledger.reader import EventRow
+from clew_shared.ledger.reader import EventRow, ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply, fold
@@ -30,21 +30,12 @@ class ReadableEvents(Protocol):
     def output(self, seq: int) -> bytes | None: ...
 
 
-class Readable(ReadableEvents, Protocol):
-    """The part of a ledger or a reader that loading needs."""
-
-    def goals(self) -> list[str]: ...
-    def goals_with_loops(self) -> list[str]: ...
-    def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
-    def last_snapshots(self, version: int) -> dict[str, bytes]: ...
-
-
-def load_state(ledger: Readable, goal: str) -> State:
+def load_state(ledger: ReadSide, goal: str) -> State:
     """Return a goal's state as of its last recorded event."""
     return replayed(ledger, goal)[0]
 
 
-def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
+def replayed(ledger: ReadSide, goal: str) -> tuple[State, int]:
     """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
     state, after = (decompress(found[1]), found[0]) if found else (State(goal_id=goal), 0)
@@ -55,13 +46,13 @@ def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
     return state, events
 
 
-def load_outlined(ledger: Readable) -> dict[str, State]:
+def load_outlined(ledger: ReadSide) -> dict[str, State]:
     """Return the outlines of settled goals that have no event since, by goal in the order of acceptance."""
     found = ledger.last_snapshots(OUTLINE_VERSION).values()
     return in_order(outline(decompress(state)) for state in found)  # so that they share empty parts
 
 
-def load_listed(ledger: Readable) -> dict[str, State]:
+def load_listed(ledger: ReadSide) -> dict[str, State]:
     """Return the states of all goals in the order of acceptance: outlines of those that are settled."""
     goals, over = ledger.goals(), load_outlined(ledger)
     return in_order([*over.values(), *(load_state(ledger, g) for g in goals if g not in over)])

@@ -125,7 +125,7 @@ def _make_private(path: Path) -> None:
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
     """Return the schema version (0 for an empty file); raises for a file that is not a ledger of ours."""
-    with _one_state(con):
+    with con:  # one view of it, also while another process is making the ledger
         application = con.pragma("application_id")
         version: int = con.pragma("user_version")
         empty = con.pragma("page_count") == 0 or (
@@ -137,19 +137,6 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
         what = f"has version {version}, this clew knows versions up to {known}"
         raise LedgerTooNew(path, what, "run the newer clew that wrote it; nothing was changed")
     return version
-
-
-@contextmanager
-def _one_state(con: apsw.Connection) -> Iterator[None]:
-    """Read the same state of the database throughout, also while another process is making the ledger."""
-    if con.in_transaction:
-        yield
-        return
-    con.execute("BEGIN")
-    try:
-        yield
-    finally:
-        roll_back(con)
 
 
 def _make_durable(con: apsw.Connection, path: Path) -> None:
@@ -164,18 +151,14 @@ def _make_durable(con: apsw.Connection, path: Path) -> None:
 
 
 def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
-    """Migrate the schema, all versions in one transaction."""
+    """Migrate the schema, all versions in one transaction, which an error ends by closing the connection."""
     con.execute("BEGIN IMMEDIATE")
-    try:
-        version: int = con.pragma("user_version")
-        for script in migrations[version:]:
-            con.execute(script)
-        con.pragma("application_id", schema.APPLICATION_ID)
-        con.pragma("user_version", len(migrations))
-        con.execute("COMMIT")
-    except BaseException:
-        roll_back(con)
-        raise
+    version: int = con.pragma("user_version")
+    for script in migrations[version:]:
+        con.execute(script)
+    con.pragma("application_id", schema.APPLICATION_ID)
+    con.pragma("user_version", len(migrations))
+    con.execute("COMMIT")
 
 
 def roll_back(con: apsw.Connection) -> None:

@@ -133,9 +133,10 @@ class ReadSide:
         """Return the highest seq of all purged events, 0 if there are none."""
         return self._first(schema.LAST_PURGED) or 0
 
-    def has_recorded(self, seq: int, tip: bytes) -> bool:
-        """Return whether the event of that number has this hash, or had it as the last event of a purged goal."""
-        return self.hash_at(seq) == tip or bool(self._rows(schema.PURGED_TIP, seq, tip))
+    def holds(self, seq: int, tip: bytes) -> bool:
+        """Return whether the event of that number has, or had, this hash, as far as that is known of a purged one."""
+        known = self._column(schema.HASHES, seq)
+        return tip in known if known else seq == 0 or self.was_purged(seq)
 
     # -- goals, and what the daemon records of its own ----------------------------------------------
 
@@ -278,6 +279,4 @@ class Cursor:
 
     def is_of(self, ledger: ReadSide) -> bool:
         """Return whether it is a place in this ledger after which no event was purged."""
-        if self.seq and not ledger.has_recorded(self.seq, self.hash):
-            return False
-        return ledger.last_purged() <= self.seq
+        return ledger.holds(self.seq, self.hash) and ledger.last_purged() <= self.seq

@@ -77,12 +77,14 @@ LAST_SEQ = """
 SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM purged), 0))
 """
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
+HASHES = """
+SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1
+"""
 # The last event of the goal that recorded last, also if it was purged since.
 TIP = """
 SELECT seq, hash FROM (SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged)
  ORDER BY seq DESC LIMIT 1
 """
-PURGED_TIP = "SELECT 1 FROM purged WHERE seq = ? AND hash = ?"
 LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 # In the order of acceptance; a body that is no JSON is damage, which `verify` names.
