@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.cli import main as clew
-from clew_shared.ledger.writer import Writer
+from clew_shared.ledger.ledger import Ledger
 
 
 def slow_commits(out: Path, delay_ms: float) -> None:
     batches: list[tuple[float, int]] = []
-    inner = Writer._commit  # noqa: SLF001 - from outside; clew knows nothing of it
+    inner = Ledger._commit  # noqa: SLF001 - from outside; clew knows nothing of it
 
     def commit(self: Any, batch: list[Any]) -> None:
         if delay_ms:
@@ -24,7 +24,7 @@ def slow_commits(out: Path, delay_ms: float) -> None:
         inner(self, batch)
         batches.append((time.monotonic(), len(batch)))
 
-    Writer._commit = commit  # type: ignore[method-assign]  # noqa: SLF001
+    Ledger._commit = commit  # type: ignore[method-assign]  # noqa: SLF001
     atexit.register(lambda: out.write_text(json.dumps(batches)))
 
 

@@ -27,10 +27,10 @@ def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:
 async def test_what_waits_together_is_committed_together(path):
     ledger = Ledger.open(path)
     commits = []
-    ledger._writer._con.set_commit_hook(lambda: bool(commits.append(1)))
+    ledger._con.set_commit_hook(lambda: bool(commits.append(1)))
     hold = threading.Event()
-    take = ledger._writer._next_batch
-    ledger._writer._next_batch = lambda: (hold.wait(10), take())[1]
+    take = ledger._next_batch
+    ledger._next_batch = lambda: (hold.wait(10), take())[1]
 
     futures = [ledger.append([entry("a", str(i))])[1] for i in range(200)]
     assert ledger._pending == 200

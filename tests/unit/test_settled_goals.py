@@ -68,7 +68,7 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(bo
     kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, kept)
     assert check_ledger(ledger.path).ok
-    with ledger._writer._con as con:
+    with ledger._con as con:
         con.execute("UPDATE snapshots SET state = x'00' WHERE goal = 'a'")
     assert "its snapshot was changed" in check_ledger(ledger.path).fault.message
 

@@ -25,8 +25,7 @@ from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
-from clew_shared.ledger.ledger import Ledger
-from clew_shared.ledger.writer import SLOW_S
+from clew_shared.ledger.ledger import SLOW_S, Ledger
 
 log = structlog.get_logger()
 

@@ -1,33 +1,71 @@
-"""The ledger of a daemon: assigns seq, n and hash, queues what is to be written, and wakes those who wait for it.
+"""The ledger of a daemon: assigns seq, n and hash, writes what is queued, and wakes those who wait for it.
 
-It knows no meaning of an event, and decides nothing about one.
+It knows no meaning of an event, and decides nothing about one. Its thread owns the only connection that writes and
+checkpoints: it takes everything that waits and commits it as one transaction, so that many waiters share one fsync, and
+wakes them all with one call to the event loop. It waits while the disk is full; a failed fsync is never retried,
+because the kernel has marked the pages clean and a second fsync would report success.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty
+from queue import Empty, SimpleQueue
 from typing import Self
 
 import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import Tips, sealed
-from clew_shared.ledger.errors import LedgerFailed, LedgerLostError, LedgerState, NewEvent
+from clew_shared.ledger.errors import (
+    CommitTimes,
+    LedgerFailed,
+    LedgerLostError,
+    LedgerState,
+    NewEvent,
+)
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
-from clew_shared.ledger.opening import Statement, explained, open_writing
+from clew_shared.ledger.opening import (
+    Checkpoints,
+    OpenFiles,
+    Statement,
+    explained,
+    may_be_retried,
+    open_writing,
+    roll_back,
+    write,
+)
 from clew_shared.ledger.reader import ReadSide
-from clew_shared.ledger.writer import Job, Told, Writer
 
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
 GIVE_UP_S = 0.5  # for a thread that must not retry any more
+RETRY_S = 1.0  # between attempts while the disk is full
+SLOW_S = 1.0  # a commit that takes longer is reported
+IDLE_S = 1.0  # without work, before the log is moved into the database
+BATCH_JOBS_MAX = 1_000  # in one transaction, so that no waiter waits for ever
 PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothing more is recorded"
+_FAILED_HINT = (
+    "nothing more is recorded: stop, repair the disk, and start again; "
+    "everything acknowledged is kept"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Statements with their rows that become durable together, and the future that waits for it."""
+
+    statements: Sequence[Statement]
+    done: asyncio.Future[None]
+    count: int
+    size: int  # bytes
 
 
 class Ledger(ReadSide):
@@ -47,16 +85,20 @@ class Ledger(ReadSide):
         owns_lock: bool,
     ) -> None:
         super().__init__(path)
-        self.state = LedgerState.OK
+        self.state = self._told = LedgerState.OK  # `_told` is the thread's
         self.failure: LedgerFailed | None = None
-        self._tips = Tips(con)
-        told = Told(self._deliver, self._fail, self._show, self._end)
-        self._writer = Writer(path, con, told)
-        self.begin, self.times = self._writer.begin, self._writer.times
+        self.times = CommitTimes()
+        self._con, self._tips = con, Tips(con)
+        self._files = OpenFiles(path)
+        self._checkpoints = Checkpoints(con, pages=1)  # what an earlier run left is moved when idle
         self._on_state = on_state
         self._lock, self._owns_lock = lock, owns_lock
         self._pending = self._pending_bytes = 0
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()  # None: it is to be closed
+        self._give_up = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
 
     @classmethod
     def open(
@@ -83,6 +125,14 @@ class Ledger(ReadSide):
             opened = cls(path, con, on_state, held, owns_lock=lock is None)
             undo.pop_all()
             return opened
+
+    def begin(self) -> asyncio.AbstractEventLoop:
+        """Start the thread for this event loop, once; raises RuntimeError if no thread can be started."""
+        if self._loop is None:
+            loop = asyncio.get_running_loop()
+            self._thread.start()
+            self._loop = loop
+        return self._loop
 
     # -- what is written ---------------------------------------------------------------------------
 
@@ -132,32 +182,133 @@ class Ledger(ReadSide):
         job = Job(statements, self.begin().create_future(), count, size)
         self._pending += count
         self._pending_bytes += size
-        self._writer.jobs.put(job)
+        self._jobs.put(job)
         return job.done
 
     async def close(self, timeout_s: float) -> None:
         """Write what waits, then close; what is not durable after `timeout_s` fails."""
         self._close_readers()
-        loop, is_open = self._writer.loop, self.failure is None
+        is_open = self.failure is None
         self.failure = self.failure or LedgerFailed(self.path, "closed", "open it again")
-        if loop is None:
+        if self._loop is None:
             if is_open:
-                self._writer.close(clean=True)
+                self._close_files(clean=True)
         else:
             if self._ended is None:
-                self._ended = loop.create_future()
-                self._writer.jobs.put(None)
-            if self._writer.runs:
+                self._ended = self._loop.create_future()
+                self._jobs.put(None)
+            if self._thread.is_alive():
                 await asyncio.wait([self._ended], timeout=timeout_s)
-                self._writer.give_up.set()
+                self._give_up.set()
                 await asyncio.wait([self._ended], timeout=GIVE_UP_S)
             self._fail_waiting(self.failure)
-        if self._writer.runs and not (self._ended and self._ended.done()):
+        if self._thread.is_alive() and not (self._ended and self._ended.done()):
             self._lock.keep()  # it waits for the disk, and may still write afterwards
         elif self._owns_lock:
             self._lock.release()
 
-    # -- what the writer tells -----------------------------------------------------------------------
+    # -- on its own thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Write jobs until it is to be closed, fails, or is to give up."""
+        batch: list[Job] = []
+        clean = True
+        try:
+            while batch := self._next_batch():
+                self._commit(batch)
+                self._tell(self._deliver, batch)
+                if self._checkpoints.is_due:
+                    self._checkpoint()
+        except LedgerFailed as error:
+            clean = False
+            self._tell(self._fail, error, batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, no waiter may wait for ever
+            clean = False
+            what = f"writing failed: {type(error).__name__}: {error}"
+            self._tell(self._fail, LedgerFailed(self.path, what, _FAILED_HINT), batch)
+        finally:
+            self._close_files(clean=clean)
+            self._tell(self._end)
+
+    def _next_batch(self) -> list[Job]:
+        """Wait for work, then return all of it; empty when the ledger is to be closed."""
+        job = self._wait()
+        batch: list[Job] = []
+        with suppress(Empty):
+            while job is not None:
+                batch.append(job)
+                if len(batch) >= BATCH_JOBS_MAX:
+                    return batch
+                job = self._jobs.get_nowait()
+            self._jobs.put(None)  # the end comes after this batch
+        return batch
+
+    def _wait(self) -> Job | None:
+        while self._checkpoints.pages:
+            try:
+                return self._jobs.get(timeout=IDLE_S)
+            except Empty:
+                self._checkpoint()
+        return self._jobs.get()
+
+    def _commit(self, batch: list[Job]) -> None:
+        """Make a batch durable, waiting as long as the disk is full or locked by another."""
+        statements = [statement for job in batch for statement in job.statements]
+        while True:
+            started = time.monotonic()
+            try:
+                if statements:
+                    write(self._con, statements)
+            except apsw.Error as error:
+                roll_back(self._con)
+                if not may_be_retried(error, self._con):
+                    raise self._final(error) from error
+                busy = isinstance(error, apsw.BusyError)
+                self._tell_state(LedgerState.SLOW if busy else LedgerState.FULL)
+                self._checkpoint()  # where the database has room, the WAL can be used again
+                if self._give_up.wait(RETRY_S):
+                    raise self._final(error) from error
+            else:
+                took_s = time.monotonic() - started
+                self.times.add(took_s)
+                self._tell_state(LedgerState.SLOW if took_s > SLOW_S else LedgerState.OK)
+                return
+
+    def _final(self, error: apsw.Error) -> LedgerFailed:
+        return LedgerFailed(self.path, f"cannot be written: {error}", _FAILED_HINT)
+
+    def _checkpoint(self) -> None:
+        if self._files.fault():
+            return  # they are no longer ours to write: the next look at the files reports it
+        try:
+            with self._files.writing():
+                self._checkpoints.run()
+        except apsw.Error as error:
+            raise self._final(error) from error
+
+    def _close_files(self, *, clean: bool) -> None:
+        """Close the database and its files, also if the thread never began; an unclean end leaves SQLite's log.
+
+        Files that are another program's by now are not written.
+        """
+        self._con.set_wal_hook(None)
+        if clean and not self._files.fault():
+            self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        with suppress(apsw.Error):
+            self._con.close()
+        self._files.close()
+
+    def _tell_state(self, state: LedgerState) -> None:
+        if state is not self._told:
+            self._told = state
+            self._tell(self._show, state)
+
+    def _tell(self, function: Callable[..., None], *args: object) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: no waiter is left
+                self._loop.call_soon_threadsafe(function, *args)
+
+    # -- what the thread tells -----------------------------------------------------------------------
 
     def _deliver(self, jobs: list[Job], error: LedgerFailed | None = None) -> None:
         """Wake those who wait for jobs that are durable, or failed."""
@@ -186,7 +337,7 @@ class Ledger(ReadSide):
     def _fail_waiting(self, error: LedgerFailed) -> None:
         with suppress(Empty):
             while True:
-                if job := self._writer.jobs.get_nowait():
+                if job := self._jobs.get_nowait():
                     self._deliver([job], error)
 
     def _show(self, state: LedgerState) -> None:
@@ -198,15 +349,15 @@ class Ledger(ReadSide):
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
+    # -- how it is ---------------------------------------------------------------------------------
+
     def _opened(self) -> apsw.Connection:
         """Open another connection by its path: to the same file, or to none."""
         con = super()._opened()
-        if what := self._writer.files.moved():
+        if what := self._files.moved():
             con.close()
             raise LedgerLostError(self.path, what, PUT_BACK)
         return con
-
-    # -- how it is ---------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> int:
@@ -224,9 +375,9 @@ class Ledger(ReadSide):
 
         Raises LedgerFailed if nothing more can be written; if they differ, that holds from now on.
         """
-        if self.failure is None and (what := self._writer.files.fault()):
-            self._writer.give_up.set()
+        if self.failure is None and (what := self._files.fault()):
+            self._give_up.set()
             self._fail(LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK), [])
-            self._writer.jobs.put(None)
+            self._jobs.put(None)
         if self.failure is not None:
             raise self.failure
