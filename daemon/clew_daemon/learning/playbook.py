@@ -232,7 +232,6 @@ class KnownModels:
         goals.listeners.append(self._on_records)
 
     def load(self) -> None:
-        """Read what the ledger has."""
         self._needed.clear()
         for body in reversed(self._goals.ledger.own("model_used", USED_LOADED_MAX)):
             self._add(ModelUsed.model_validate_json(body))
