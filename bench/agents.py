@@ -73,9 +73,9 @@ def step(client, many, rounds="0"):
     for number in range(max(1, rounds)):
         waits = 0
         while rounds and not Path(f"go.{number}").exists():
-            time.sleep(0.005)
+            time.sleep(0.02)
             waits += 1
-            if waits % 1000 == 0:
+            if waits % 100 == 0:
                 client.heartbeat()
         began = time.monotonic()
         times = many_steps(client, done, many)

@@ -56,9 +56,9 @@ def run(workers: int, seconds: float, slower_ms: float) -> FleetRun:
 
 
 def _wait_until_quiet(pid: int) -> None:
-    """Wait until the daemon has started everything: executors start after their agents."""
-    quiet = 0
-    while quiet < 2:
+    """Wait until the daemon has started everything, for 20 s at most: executors start after their agents."""
+    quiet, until = 0, time.monotonic() + 20
+    while quiet < 2 and time.monotonic() < until:
         before = _cpu_s(pid)
         time.sleep(0.5)
         quiet = quiet + 1 if _cpu_s(pid) - before < 0.05 else 0

@@ -15,6 +15,7 @@ import select
 import stat
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import islice
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -93,21 +94,21 @@ class RotatedFile(RotatingFileHandler):
 
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._failed = False
-        self._line = logging.makeLogRecord({})
         super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
 
     def write(self, line: str) -> bool:
         """Append a line; return False when it is lost."""
-        self._failed = False
-        if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
-            self.close()  # the next line opens a new one
-        self._line.msg = line.rstrip("\n")
-        self.emit(self._line)
-        return not self._failed
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - the base's
-        self._failed = True
+        try:
+            if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
+                self.close()
+            self.stream = self.stream or self._open()
+            if 0 < self.maxBytes <= self.stream.tell() + len(line):
+                self.doRollover()
+            self.stream.write(line)
+            self.stream.flush()
+        except OSError:
+            return False
+        return True
 
     def doRollover(self) -> None:  # noqa: N802 - the name of the base
         if self.backupCount == 0 and self.stream is not None:
@@ -142,7 +143,7 @@ def _own_descriptor(fd: int) -> int:
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
 TEXT_CHARS, NAME_CHARS, ITEMS_MAX, DEPTH_MAX, NUMBER_MAX = 16_384, 200, 1000, 8, 1e300
-_PLAIN = (str, int, bool, float, type(None))
+_PLAIN = (int, bool, float, type(None))
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -233,12 +234,21 @@ def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict],
 
 def _is_plain(line: EventDict) -> bool:
     """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
-    if not all(type(v) in _PLAIN for v in line.values()) or any(map(NAMES.fullmatch, line)):
-        return False
-    numbers = (v for v in line.values() if isinstance(v, int | float))
-    joined = "\0".join((*line, *(v for v in line.values() if isinstance(v, str))))
-    is_short = len(joined) <= TEXT_CHARS and all(abs(v) < NUMBER_MAX for v in numbers)
-    return is_short and redact(joined) == joined
+    texts = list(line)
+    for value in line.values():
+        kind = type(value)
+        if kind is str:
+            texts.append(value)
+        elif kind not in _PLAIN or not (value is None or abs(value) < NUMBER_MAX):
+            return False
+    joined = "\0".join(texts)
+    is_short = len(joined) <= TEXT_CHARS
+    return is_short and not any(map(_names_secret, line)) and redact(joined) == joined
+
+
+@lru_cache(maxsize=1_000)
+def _names_secret(key: str) -> bool:
+    return NAMES.fullmatch(key) is not None
 
 
 def _clean_line(line: EventDict) -> EventDict:

@@ -140,11 +140,10 @@ class Epoch:
 
     async def hold_to_limits(self) -> str:
         """Hand the goal to a person where a limit is reached; returns which, "" for none."""
-        with self.recording() as core:
-            spent = core.hold_to_limits(time.time())
-        if spent:
-            await self.commit()
-        return spent
+        core = self.core
+        if not (core.state.workable and core.budget_spent(time.time())):
+            return ""
+        return await self.record(lambda core: core.hold_to_limits(time.time()))
 
     @property
     def agent_acts(self) -> bool:
