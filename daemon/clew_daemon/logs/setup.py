@@ -98,17 +98,17 @@ class RotatedFile(RotatingFileHandler):
 
     def write(self, line: str) -> bool:
         """Append a line; return False when it is lost."""
-        try:
+        with contextlib.suppress(OSError):
             if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
                 self.close()
             self.stream = self.stream or self._open()
-            if 0 < self.maxBytes <= self.stream.tell() + len(line):
+            size = self.stream.tell() if self.stream.seekable() else 0
+            if size and 0 < self.maxBytes <= size + len(line):
                 self.doRollover()
             self.stream.write(line)
             self.stream.flush()
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def doRollover(self) -> None:  # noqa: N802 - the name of the base
         if self.backupCount == 0 and self.stream is not None:
@@ -143,7 +143,8 @@ def _own_descriptor(fd: int) -> int:
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
 TEXT_CHARS, NAME_CHARS, ITEMS_MAX, DEPTH_MAX, NUMBER_MAX = 16_384, 200, 1000, 8, 1e300
-_PLAIN = (int, bool, float, type(None))
+_PLAIN = {str, int, bool, float, type(None)}
+_is_secret_name = lru_cache(maxsize=1_000)(NAMES.fullmatch)
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -234,21 +235,13 @@ def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict],
 
 def _is_plain(line: EventDict) -> bool:
     """Return whether a line can be written as it is: only short texts and numbers, and no key in any text."""
-    texts = list(line)
-    for value in line.values():
-        kind = type(value)
-        if kind is str:
-            texts.append(value)
-        elif kind not in _PLAIN or not (value is None or abs(value) < NUMBER_MAX):
-            return False
-    joined = "\0".join(texts)
-    is_short = len(joined) <= TEXT_CHARS
-    return is_short and not any(map(_names_secret, line)) and redact(joined) == joined
-
-
-@lru_cache(maxsize=1_000)
-def _names_secret(key: str) -> bool:
-    return NAMES.fullmatch(key) is not None
+    values = line.values()
+    if not _PLAIN.issuperset(map(type, values)) or any(map(_is_secret_name, line)):
+        return False
+    numbers = (v for v in values if isinstance(v, int | float))
+    joined = "\0".join((*line, *(v for v in values if isinstance(v, str))))
+    is_small = len(joined) <= TEXT_CHARS and all(abs(v) < NUMBER_MAX for v in numbers)
+    return is_small and redact(joined) == joined
 
 
 def _clean_line(line: EventDict) -> EventDict:
