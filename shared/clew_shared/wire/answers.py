@@ -61,7 +61,7 @@ class ActionOutcome(AnswerModel):
     reason: str = ""
 
 
-class Judged(AnswerModel):
+class Judged(Noted):
     """The answer to `act`, `propose` and `record`; `outcome` is there where clew has carried out the action.
 
     `at` is when the outcome was recorded, in seconds since 1970; `allowed` is in the answer to `record` alone.
@@ -71,8 +71,6 @@ class Judged(AnswerModel):
     seq: int = 0
     reason: str = ""
     message: str = ""
-    intervention: Advice | None = None
-    escalated_to: Level | None = None
     outcome: ActionOutcome | None = None
     at: float | None = None
     allowed: bool | None = None

@@ -5,7 +5,7 @@ executor ends when the daemon closes its end, after ExecutorFailed, and (exit co
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.snapshots.entries import Reverted
-from clew_shared.wire.framing import BY_TYPE, WireMessage, encode, reader
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1024 * 1024
 
@@ -278,8 +278,8 @@ ExecutorAnswer = (
     | RestoreDone | LookDone
 )  # fmt: skip
 
-read_request: Callable[[bytes], ExecutorRequest] = reader(Annotated[ExecutorRequest, BY_TYPE])
-read_answer: Callable[[bytes], ExecutorAnswer] = reader(Annotated[ExecutorAnswer, BY_TYPE])
+read_request: Callable[[bytes], ExecutorRequest] = reader(ExecutorRequest)
+read_answer: Callable[[bytes], ExecutorAnswer] = reader(ExecutorAnswer)
 
 
 def to_line(message: ExecutorRequest | ExecutorAnswer) -> bytes:

@@ -1,7 +1,7 @@
 """Framing: strict JSON messages of bounded size, and the lines of a stream."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -12,12 +12,9 @@ class WireMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-BY_TYPE = Field(discriminator="type")
-
-
 def reader(union: Any) -> Callable[[bytes], Any]:
-    """Return what unpacks any message of a union; it raises pydantic.ValidationError if that is not valid."""
-    return TypeAdapter[Any](union).validate_json
+    """Return what unpacks any message of a union, by its `type`; pydantic.ValidationError if that is not valid."""
+    return TypeAdapter[Any](Annotated[union, Field(discriminator="type")]).validate_json
 
 
 class OversizedMessageError(ValueError):

@@ -67,7 +67,7 @@ class Said:
 Entry = Call | Said
 
 _TEXTS = ("name", "result", "output", "message", "insight", "relevance", "signature")
-_KINDS = {"changed": bool, "exit_code": int, "at": int | float}
+_KINDS = {"seq": int, "args": Mapping, "changed": bool, "exit_code": int, "at": int | float}
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
@@ -82,19 +82,11 @@ def entry_from(raw: Any) -> Entry:
         return raw
     given = raw if isinstance(raw, Mapping) else {}
     if "role" in given:
-        role: Literal["assistant", "user"] = "user"
-        if given["role"] == "assistant":
-            role = "assistant"
-        return Said(role, str(given.get("text") or ""), bool(given.get("warns")))
-    seq, args = given.get("seq"), given.get("args")
+        text, warns = str(given.get("text") or ""), bool(given.get("warns"))
+        return Said("assistant" if given["role"] == "assistant" else "user", text, warns)
     found: dict[str, Any] = {key: str(given.get(key) or "") for key in _TEXTS}
-    for key, kind in _KINDS.items():
-        found[key] = given[key] if isinstance(given.get(key), kind) else None
-    return Call(
-        seq=seq if isinstance(seq, int) else 0,
-        args=args if isinstance(args, Mapping) else {},
-        **found,
-    )
+    found |= {key: given[key] for key, kind in _KINDS.items() if isinstance(given.get(key), kind)}
+    return Call(**found)
 
 
 SentEntry = Annotated[
@@ -116,8 +108,7 @@ def _tree_from(part: Any) -> Any:
     """Return a part of a tree as JSON without its nulls, and with the names that it may lack."""
     if isinstance(part, Mapping):
         found = {key: value for key, value in part.items() if value is not None}
-        as_is = ("args", "steps")
-        inner = {key: v if key in as_is else _tree_from(v) for key, v in found.items()}
+        inner = {k: v if k in ("args", "steps") else _tree_from(v) for k, v in found.items()}
         return {"description": "", "name": "", **inner}
     return [*map(_tree_from, part)] if isinstance(part, list | tuple) else part
 
@@ -127,10 +118,9 @@ def _tree_json(part: Any) -> Any:
         return [*map(_tree_json, part)]
     if not is_dataclass(part):
         return part
-    sent = {name: getattr(part, name) for name in part.__dataclass_fields__ if name in _SENT}
-    if isinstance(part, Subtask):
-        sent["last_failure"] = part.last_failure or None
-    return {name: _tree_json(value) for name, value in sent.items()}
+    names = [name for name in part.__dataclass_fields__ if name in _SENT]
+    sent = {name: _tree_json(getattr(part, name)) for name in names}
+    return sent | ({"last_failure": part.last_failure or None} if isinstance(part, Subtask) else {})
 
 
 Tree = Annotated[Goal, BeforeValidator(_tree_from), PlainSerializer(_tree_json)]

@@ -21,11 +21,11 @@ A cell
 
 import errno
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from clew_shared.wire.framing import BY_TYPE, WireMessage, encode, reader
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS)  # fmt: skip
 
@@ -154,7 +154,7 @@ class SpawnFailed(WireMessage):
 
 NurseryMessage = NurseryHello | Spawned | SpawnFailed
 
-read_from_nursery: Callable[[bytes], NurseryMessage] = reader(Annotated[NurseryMessage, BY_TYPE])
+read_from_nursery: Callable[[bytes], NurseryMessage] = reader(NurseryMessage)
 read_spawn = Spawn.model_validate_json
 
 

@@ -247,7 +247,7 @@ METHODS = {re.sub(r"(?<=.)(?=[A-Z])", "_", shape.__name__).lower(): shape for sh
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """Read one line as a JSON object; raises `ProtocolError`."""
+    """Read one line as a JSON object, lone surrogates, which UTF-8 has none of, as `?`; raises `ProtocolError`."""
     if len(line) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
@@ -258,7 +258,9 @@ def parse(line: bytes) -> dict[str, Any]:
         raise ProtocolError("not a JSON-RPC 2.0 message")
     if line.count(b"{") + line.count(b"[") > DEPTH_MAX and _deeper(message, DEPTH_MAX):
         raise ProtocolError(f"nested deeper than {DEPTH_MAX} levels")
-    return {_sendable(k): _sendable(v) for k, v in message.items()} if b"\\u" in line else message
+    if b"\\u" not in line:
+        return message
+    return dict(_READER.decode(_WRITER.encode(message).encode("utf-8", "replace").decode()))
 
 
 def _finite(number: str) -> float:
@@ -276,19 +278,6 @@ _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 def _deeper(value: Any, depth: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return depth < 0 or any(_deeper(v, depth - 1) for v in inner if isinstance(v, dict | list))
-
-
-def _sendable(value: Any) -> Any:
-    """Replace lone surrogates by `?`: UTF-8 has none, so they could not be recorded."""
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {_sendable(k): _sendable(v) for k, v in value.items()}
-        case list():
-            return [_sendable(v) for v in value]
-        case _:
-            return value
 
 
 def request(message: dict[str, Any]) -> tuple[Any, str, Any]:

@@ -12,11 +12,11 @@ ReadFile                ->
 """
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from clew_shared.wire.framing import BY_TYPE, WireMessage, encode, reader
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
@@ -79,7 +79,7 @@ class FileRead(WireMessage):
 
 
 Order = PutFiles | StartCli | ReadFile
-read_order: Callable[[bytes], Order] = reader(Annotated[Order, BY_TYPE])
+read_order: Callable[[bytes], Order] = reader(Order)
 
 
 def packet(message: WireMessage) -> bytes:

@@ -8,6 +8,7 @@ before thoughts). It calls no model and runs no tool, and its judgement is advic
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Literal
 
 from clew_shared.prompt.windows import (
@@ -24,6 +25,7 @@ from clew_worker.library.messages import (
     FACTS_HEADER,
     GO_ON,
     Message,
+    Parts,
     Piece,
     as_message,
     flatten,
@@ -64,11 +66,8 @@ class DualTrackContext:
         if min(counts) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
         self.conversation_history = [as_message(one) for one in self.conversation_history or ()]
-        self.windows = self.windows or Windows()
         self._known_facts: set[str] = set()
-        self._news = False
-        self._quiet_since = 0
-        self._chars = sum(map(json_chars, [*self._begin, *self.conversation_history]))
+        self._facts_before = self._quiet_since = 0
 
     @property
     def _begin(self) -> tuple[Message, Message]:
@@ -81,19 +80,14 @@ class DualTrackContext:
         given = {"content": message} if isinstance(message, str) else as_message(message)
         result: Message = {"role": "tool", **given}
         self.tool_results.append(result)
-        self._chars += json_chars(result)
         self.consecutive_thoughts_without_tools = 0
         fact = f"{result.get('name') or ''}\n{one_line(text_of(result))}"
-        digest = sha256(fact.encode(errors="replace")).hexdigest()
-        if digest not in self._known_facts:
-            self._known_facts.add(digest)
-            self._news = True
+        self._known_facts.add(sha256(fact.encode(errors="replace")).hexdigest())
 
     def add_thinking(self, content: str | None, has_tool_calls: bool = False) -> None:
         """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
         text = content or ""
         self.thinking_blocks.append(text)
-        self._chars += json_chars({"role": "assistant", "content": text})
         self.last_thinking_themes.append(theme(text))
         del self.last_thinking_themes[: -self.theme_window]
         streak = self.consecutive_thoughts_without_tools + 1
@@ -106,8 +100,8 @@ class DualTrackContext:
         thoughts without a tool call; `no_progress`: as many iterations without a new tool result as
         `windows.iterations_without_facts`.
         """
-        if self._news:
-            self._quiet_since, self._news = iteration, False
+        if len(self._known_facts) > self._facts_before:
+            self._facts_before, self._quiet_since = len(self._known_facts), iteration
         self.iterations_without_new_facts = max(0, iteration - self._quiet_since)
         themes = self.last_thinking_themes
         if len(themes) >= self.theme_window and {*themes} == {themes[0]} != {GENERAL}:
@@ -120,8 +114,10 @@ class DualTrackContext:
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
+        thoughts = [{"role": "assistant", "content": text} for text in self.thinking_blocks]
+        said = [*self._begin, *self.conversation_history, *self.tool_results, *thoughts]
         room = self.max_tokens * self.windows.chars_per_token
-        return self.windows.at(iteration) > Window.FULL or self._chars > room
+        return self.windows.at(iteration) > Window.FULL or sum(map(json_chars, said)) > room
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
@@ -142,79 +138,75 @@ class DualTrackContext:
         own = [as_message(message) for message in messages]
         system, asked = self._begin
         history, results = self.conversation_history, self.tool_results
-        question, pieces = take_apart(own, system, asked, history, results)
-        markers = self._markers(pieces, iteration, own)
+        question, parts = take_apart(own, system, asked, history, results)
+        markers = self._markers(parts, iteration, own)
         last = {"role": "user", "content": markers or GO_ON}
-        latest = flatten(piece for piece in pieces if piece.at == "latest")
-        room = self.max_tokens - self._size([system, question, *latest, last])
-        kept = self._fitted(pieces, self.windows.at(iteration), room)
-        built = [
-            system,
-            *flatten(piece for piece in kept if piece.at == "history"),
-            question,
-            *_facts_message([piece for piece in kept if piece.kind == "fact"]),
-            *flatten(piece for piece in kept if piece.at == "work" and piece.kind != "fact"),
-            *latest,
-        ]
+        room = self.max_tokens - self._size([system, question, *flatten(parts.latest), last])
+        kept = self._fitted(parts, self.windows.at(iteration), room)
+        text = "\n".join([FACTS_HEADER, *map(text_of, flatten(kept.facts))])
+        # as tool messages, results whose call is gone would be orphans
+        facts = [{"role": "user", "content": text}] if kept.facts else []
+        after = flatten(kept.work, parts.latest)
+        built = [system, *flatten(kept.history), question, *facts, *after]
         return [*built, last] if markers or built[-1]["role"] == "assistant" else built
 
-    def _markers(self, pieces: Iterable[Piece], iteration: int, own: Sequence[Message]) -> str:
-        lines: list[str] = []
-        for message in reversed(own):  # what a stuck agent was told last
-            if message.get("role") != "user" or lines:
-                break
-            lines = stuck_lines(text_of(message)) or []
+    def _markers(self, parts: Parts, iteration: int, own: Sequence[Message]) -> str:
+        latest = takewhile(lambda message: message.get("role") == "user", reversed(own))
+        told = (stuck_lines(text_of(message)) for message in latest)
+        lines = next(filter(None, told), [])  # what a stuck agent was told last
         if iteration >= self.windows.progress_from:
-            listed = sum(len(piece.results) for piece in pieces if piece.at == "work")
-            used = max(len(self.tool_results), listed)
-            pages = _count(self.research_context.get("pages_read"))
-            lines.append(progress_marker(iteration, self.max_iterations, used, pages))
+            used = sum(len(piece.messages) - 1 for piece in parts.work)
+            pages = self.research_context.get("pages_read") or 0
+            read = pages if isinstance(pages, int) else len(pages)
+            used = max(len(self.tool_results), used)
+            lines.append(progress_marker(iteration, self.max_iterations, used, read))
         lines.append(self.inject_urgency(iteration))
         return "\n".join(filter(None, lines))
 
-    def _fitted(self, pieces: list[Piece], window: Window, room: int) -> list[Piece]:
+    def _fitted(self, parts: Parts, window: Window, room: int) -> Parts:
         """Return what fits: of a stricter window, then without the oldest; the newest result is rather shortened."""
-        kept = self._windowed(pieces, window)
-        while window < Window.AGGRESSIVE and self._size(flatten(kept)) > room:
+        kept = self._windowed(parts, window)
+        while window < Window.AGGRESSIVE and self._size(flatten(*kept)) > room:
             window = Window(window + 1)
-            kept = self._windowed(pieces, window)
-        size = self._size(flatten(kept))
-        newest = next((p for p in reversed(kept) if p.at == "work" and p.kind == "pair"), None)
-        for piece in list(kept):
-            if size > room and piece is not newest:
-                kept.remove(piece)
-                size -= self._size(piece.messages)
-        return self._shortened(newest, room) if newest and size > room else kept
+            kept = self._windowed(parts, window)
+        size = self._size(flatten(*kept))
+        newest = next((piece for piece in reversed(kept.work) if piece.kind == "pair"), None)
+        for pieces in kept:
+            for piece in list(pieces):
+                if size > room and piece is not newest:
+                    pieces.remove(piece)
+                    size -= self._size(piece.messages)
+        if newest and size > room:
+            kept.work[:] = self._shortened(newest, room)
+        return kept
 
-    def _windowed(self, pieces: list[Piece], window: Window) -> list[Piece]:
+    def _windowed(self, parts: Parts, window: Window) -> Parts:
         """Return what a window leaves, but for what the user said last: that always stays."""
+        history, facts, work, latest = parts
         if window is Window.FULL:
-            return [piece for piece in pieces if piece.at != "latest"]
-        history = [piece for piece in pieces if piece.at == "history"]
-        facts = [piece for piece in pieces if piece.kind == "fact"]
-        work = [piece for piece in pieces if piece.at == "work" and piece.kind != "fact"]
+            return parts._replace(latest=[])
         if window is Window.MODERATE:
             # each exchange is a user's message with all that answers it
             count = self.windows.moderate_exchanges
             starts = [at for at, piece in enumerate(history) if piece.kind == "user"]
             first = starts[-count] if len(starts) > count > 0 else 0
             exchanges = history[first:] if count > 0 else []
-            return [*exchanges, *facts, *self._last_thoughts(work)]
+            return Parts(exchanges, facts, self._last_thoughts(work), [])
         calls = [piece.without_thought() for piece in work]
         pairs = [piece for piece in calls if piece.kind == "pair"]
         if window is Window.EMERGENCY:
             # so many results in all, but always the newest pair
             left, newest, pairs = self.windows.emergency_results, pairs[::-1], []
             for pair in newest:
-                if pairs and len(pair.results) > left:
+                results = len(pair.messages) - 1
+                if pairs and results > left:
                     break
-                left -= len(pair.results)
+                left -= results
                 pairs.append(pair)
             facts = facts[-left:] if left > 0 else []
-        has_latest = any(piece.at == "latest" for piece in pieces)
-        said = [] if has_latest else [p for p in calls if p.kind == "user"][-1:]
+        said = [] if latest else [piece for piece in calls if piece.kind == "user"][-1:]
         kept = {*pairs, *said}
-        return [*facts, *(piece for piece in calls if piece in kept)]
+        return Parts([], facts, [piece for piece in calls if piece in kept], [])
 
     def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
         """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
@@ -257,15 +249,3 @@ class DualTrackContext:
         elif stuck_type == "no_progress":
             seen = f"The last {quiet} iterations brought no new result."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
-
-
-def _facts_message(facts: Sequence[Piece]) -> list[Message]:
-    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
-    text = "\n".join([FACTS_HEADER, *map(text_of, flatten(facts))])
-    return [{"role": "user", "content": text}] if facts else []
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, int):
-        return int(value)
-    return len(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else 0

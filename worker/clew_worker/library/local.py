@@ -225,14 +225,15 @@ class LocalGoal:
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
-            started = ev.WorkerStarted(at=at, epoch=state.epoch + 1, agent="library")
             pid, created = os.getpid(), psutil.Process().create_time()
             # another process that is still running has the actions in flight
             if _runs_elsewhere(state.pid, state.pid_created):
                 pid, created = state.pid or pid, state.pid_created
             else:
                 core.interrupt("the process ended", at, counts=True)
-            core.emit(started.model_copy(update={"pid": pid, "created": created}))
+            epoch = state.epoch + 1
+            own = ev.WorkerStarted(at=at, epoch=epoch, agent="library", pid=pid, created=created)
+            core.emit(own)
             core.see_world(self._digest(), at)
 
     def _measured(self, report: ActionReport) -> ActionReport:

@@ -48,10 +48,15 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
         _find_place(core, edit, at)
     if replan:
         core.start(at)
-    if (edit.counts, edit.blocked) != (None, None):  # those of the subtask that is current now
-        record_tree(core, at, counts=edit.counts, blocked=edit.blocked)
-    for signature in edit.lifted:
-        core.emit(ev.Unblocked(at=at, signature=signature))
+    before, now = edit.before, edit.now
+    counts = now.counts if now.counts != before.counts else None
+    blocked = now.blocked if now.blocked != before.blocked else None
+    if (counts, blocked) != (None, None):  # those of the subtask that is current now
+        record_tree(core, at, counts=counts, blocked=blocked)
+    for signature in dict.fromkeys([*before.blocked, *before.counts]):
+        kept = now.counts.get(signature) and signature not in before.blocked
+        if signature not in now.blocked and not kept:
+            core.emit(ev.Unblocked(at=at, signature=signature))
 
 
 def record_tree(
@@ -90,9 +95,9 @@ def _find_place(core: Core, edit: Edit, at: float) -> None:
     """Start the subtask that the indices select, else the one that is marked as in progress."""
     state = core.state
     status = state.subtask.status if state.subtask else ""
-    here = (state.current_task_idx, state.current_subtask_idx)
-    if status == StepStatus.PENDING or (edit.moved and status == StepStatus.IN_PROGRESS):
-        core.begin(*here, at)
+    moved = edit.now.place != edit.before.place
+    if status == StepStatus.PENDING or (moved and status == StepStatus.IN_PROGRESS):
+        core.begin(*state.place, at)
     elif status != StepStatus.IN_PROGRESS:
         for t, task in enumerate(state.goal.tasks):
             for s, subtask in enumerate(task.subtasks):

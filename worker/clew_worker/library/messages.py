@@ -7,7 +7,7 @@ system prompt, so no piece is half of a pair, or such a message. Messages are Op
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clew_shared.prompt.windows import stuck_lines
 
@@ -25,25 +25,18 @@ _OF_REASONING = ("reasoning_content", "reasoning")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Messages that are kept or dropped together.
+    """Messages kept or dropped together: a `pair` is an assistant's tool calls with all results, a `thought` its text.
 
-    A `pair` is an assistant's tool calls with all their results, a `thought` its text without calls, a `fact` a result
-    whose call is no longer in the list, as text. `at` is where it stands: before the question (`history`) or after it
-    (`work`), `latest` for what the user said after everything else.
+    What the user said is a piece of its own.
     """
 
-    kind: Literal["pair", "thought", "user", "fact"]
+    kind: Literal["pair", "thought", "user"]
     messages: tuple[Message, ...]
-    at: Literal["history", "work", "latest"] = "work"
-
-    @property
-    def results(self) -> tuple[Message, ...]:
-        return self.messages[1:] if self.kind == "pair" else ()
 
     @property
     def thought(self) -> str:
         """What the assistant wrote, alone or beside its calls; "" for nothing."""
-        if self.kind not in ("pair", "thought"):
+        if self.kind == "user":
             return ""
         said = self.messages[0]
         texts = (text_of(said), *(said.get(name) for name in _OF_REASONING))
@@ -56,6 +49,18 @@ class Piece:
         call, *results = self.messages
         bare_call = {name: v for name, v in call.items() if name not in _OF_REASONING}
         return replace(self, messages=({**bare_call, "content": ""}, *results))
+
+
+class Parts(NamedTuple):
+    """A list's pieces by where they stand: before the question, or after it; `latest` is what the user said last.
+
+    `facts` are the results whose call is no longer in the list, as text.
+    """
+
+    history: list[Piece]
+    facts: list[Piece]
+    work: list[Piece]
+    latest: list[Piece]
 
 
 def as_message(message: Any) -> Message:
@@ -77,9 +82,9 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def flatten(pieces: Iterable[Piece]) -> list[Message]:
+def flatten(*parts: Iterable[Piece]) -> list[Message]:
     """Return the messages of pieces as one list."""
-    return [message for piece in pieces for message in piece.messages]
+    return [message for pieces in parts for piece in pieces for message in piece.messages]
 
 
 def take_apart(
@@ -88,14 +93,14 @@ def take_apart(
     question: Message,
     history: list[Message],
     results: Sequence[Message],
-) -> tuple[Message, list[Piece]]:
-    """Take the agent's own list apart: its question, and history, facts, work and latest in this order.
+) -> tuple[Message, Parts]:
+    """Take the agent's own list apart: its question, and what is around it.
 
     `results` are all tool results so far. What an earlier build had added is left out, since it is made again each
     time. The `history` of the question is used where the list has none.
     """
     rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
-    start = len(history) if history and rest[: len(history)] == history else 0
+    start = len(history) if rest[: len(history)] == history else 0
     before, after = rest[:start], rest[start:]
     for at, message in enumerate(after, start):
         if message.get("role") == "user" and text_of(message) == question["content"]:
@@ -103,12 +108,8 @@ def take_apart(
             break
     work = _cut(after)
     end = max((n for n, piece in enumerate(work, start=1) if piece.kind != "user"), default=0)
-    return question, [
-        *(replace(piece, at="history") for piece in _cut(before or history)),
-        *_facts_without_calls(work, results),
-        *work[:end],
-        *(replace(piece, at="latest") for piece in work[end:]),
-    ]
+    facts = _facts_without_calls(work, results)
+    return question, Parts(_cut(before or history), facts, work[:end], work[end:])
 
 
 def _is_own(at: int, message: Message, system: Message) -> bool:
@@ -120,15 +121,16 @@ def _is_own(at: int, message: Message, system: Message) -> bool:
 
 
 def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) -> list[Piece]:
-    paired = Counter(_result_key(result) for piece in pieces for result in piece.results)
+    paired = Counter(_result_key(result) for piece in pieces for result in piece.messages[1:])
     facts: list[Piece] = []
     for result in reversed(results):
         key = _result_key(result)
         paired[key] -= 1
         if paired[key] < 0:
             name = f"{result['name']}: " if result.get("name") else ""
-            fact = {"role": "user", "content": f"- {name}{text_of(result)}"}
-            facts.append(Piece("fact", (fact,)))
+            facts.append(
+                Piece("user", ({"role": "user", "content": f"- {name}{text_of(result)}"},))
+            )
     return facts[::-1]
 
 
@@ -153,8 +155,8 @@ def _cut(messages: Sequence[Message]) -> list[Piece]:
                 pieces.append(Piece("thought", (_bare(message),)))
         elif role == "user" and message.get("content"):
             plain = {"role": "user", "content": message["content"]}
-            own = message.get("role") == "user"
-            pieces.append(Piece("user", (_bare(message) if own else plain,)))
+            said = _bare(message) if message.get("role") == "user" else plain
+            pieces.append(Piece("user", (said,)))
     return pieces
 
 

@@ -16,7 +16,7 @@ goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 _UNSEEN = {"tasks": {"__all__": {"subtasks": {"__all__": {"actions": {"__all__": {"args"}}}}}}}
 
 
-class _Noted(NamedTuple):
+class Shown(NamedTuple):
     """All that an agent may change of a state, as it is at one time."""
 
     place: tuple[int, int]
@@ -67,21 +67,13 @@ class Answer:
             raise KeyError(name) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The manual changes since the last call.
+class Edit(NamedTuple):
+    """The manual changes since the last call: `new` are open subtasks that were added, `gone` left out undone."""
 
-    `counts` and `blocked` are None if unchanged, `lifted` are the signatures removed from either, `moved` says
-    whether another subtask became the current one, `new` are the open subtasks that were added, `gone` those that
-    are no longer in the tree and were not done.
-    """
-
-    counts: dict[str, int] | None
-    blocked: tuple[str, ...] | None
-    lifted: tuple[str, ...]
-    moved: bool
+    before: Shown
+    now: Shown
     new: tuple[Subtask, ...]
-    gone: tuple[Subtask, ...] = ()
+    gone: tuple[Subtask, ...]
 
 
 _OF_STATE = ("goal", "current_task_idx", "current_subtask_idx", "last_probe_state")
@@ -138,11 +130,11 @@ class WorkState:
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
         self._noted = self._now()
 
-    def _now(self) -> _Noted:
+    def _now(self) -> Shown:
         place = (self.current_task_idx, self.current_subtask_idx)
         counts, probes = dict(self.loop_counts), dict(self.last_probe_state)
         tree = goals.dump_json(self.goal, exclude=_UNSEEN, warnings=False)
-        return _Noted(place, counts, tuple(self.blocked_actions), probes, tree)
+        return Shown(place, counts, tuple(self.blocked_actions), probes, tree)
 
     def edit(self) -> Edit | None:
         """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
@@ -152,17 +144,9 @@ class WorkState:
             return None
         present = subtasks_of(self.goal)
         known, left = {id(one) for one in self._known}, {id(one) for one in present}
-        lifted = [s for s in before.blocked if s not in now.blocked]
-        lifted += [s for s in before.counts if not now.counts.get(s) and s not in now.blocked]
-        gone = [one for one in self._known if id(one) not in left]
-        return Edit(
-            counts=now.counts if now.counts != before.counts else None,
-            blocked=now.blocked if now.blocked != before.blocked else None,
-            lifted=tuple(dict.fromkeys(lifted)),
-            moved=now.place != before.place,
-            new=tuple(s for s in present if id(s) not in known and s.open),
-            gone=tuple(one for one in gone if not StepStatus(one.status).done),
-        )
+        new = tuple(s for s in present if id(s) not in known and s.open)
+        gone = (s for s in self._known if id(s) not in left and not StepStatus(s.status).done)
+        return Edit(before, now, new, tuple(gone))
 
 
 def subtasks_of(goal: Goal) -> list[Subtask]:
@@ -171,7 +155,6 @@ def subtasks_of(goal: Goal) -> list[Subtask]:
 
 
 def _check(goal: Goal) -> None:
-    parts: list[Goal | Task | Subtask] = [goal]
     for task in goal.tasks:
         if not isinstance(task, Task):
             example = "append Task('Write it', [Subtask('Write add()')])"
@@ -180,7 +163,7 @@ def _check(goal: Goal) -> None:
             if not isinstance(subtask, Subtask):
                 wrong = f"the task {task.description!r} holds {subtask!r:.80}"
                 raise TypeError(f"{wrong}, which is not a Subtask: append Subtask('Write add()')")
-        parts += [task, *task.subtasks]
+    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
     for part in parts:
         allowed = sorted(map(str, GoalStatus if part is goal else StepStatus))
         if part.status not in allowed:
@@ -194,14 +177,10 @@ def all_done(goal: Goal) -> bool:
     return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
 
 
-def answer_of(
-    told: Verdict | Judged | Feedback | Noted,
-    seq: int = 0,
-    message: str = "",
-) -> Answer:
+def answer_of(told: Verdict | Feedback | Noted, seq: int = 0, message: str = "") -> Answer:
     """Return what core or daemon say as the agent gets it; `message` takes the place of their own."""
     found, reason, allowed = told.intervention, "", True
-    if not isinstance(told, Feedback | Noted):
+    if isinstance(told, Verdict | Judged):
         seq, reason, message = told.seq, told.reason, message or told.message
         allowed = told.verdict == "allowed" if isinstance(told, Judged) else told.allowed
     advice = {"kind": str(found.kind), "message": found.message} if found else None
