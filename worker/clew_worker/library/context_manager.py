@@ -7,7 +7,6 @@ of the current folder, and the same rules. It carries out nothing.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Self
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
 from clew_shared.prompt.compact import compact_context
-from clew_shared.text.redact import redact
+from clew_shared.text.redact import redact, redacted
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
 from clew_worker.library.open_goal import Answer, WorkState, all_done
@@ -176,16 +175,14 @@ class ContextManager:
         """Return the loops that were found and the actions that are blocked, one a line."""
         goal = self._goal
         goal.settle()
-        lines = []
+        lines = [f"Loops detected: {len(goal.loops_found)}"]
         for loop in goal.loops_found:
             count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
             about = loop["action_signature"] or loop["evidence"]
             to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
             lines.append(f"{loop['kind']}{count}: {about}{to}")
         lines += [f"blocked: {signature}" for signature in goal.state.blocked_actions]
-        if not lines:
-            return "No loops detected."
-        return "\n".join([f"Loops detected: {len(goal.loops_found)}", *lines])
+        return "\n".join(lines) if lines[1:] else "No loops detected."
 
     def save(self) -> None:
         """Save changes made in place, now."""
@@ -215,31 +212,27 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
     return {str(key): _plain(value) for key, value in (args or {}).items()}
 
 
-def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> ActionReport:
-    known = str(result)
-    if known not in _RESULTS:
+def _report(result: str, output: object, changed: bool | None, error_msg: str) -> ActionReport:
+    if result not in _RESULTS:
         raise ValueError(f"result {result!r} must be one of {', '.join(_RESULTS)}")
     given = error_msg if output is None and error_msg else output
     if given is not None:
-        plain = _plain(given)
-        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        text = given if isinstance(given, str) else json.dumps(_plain(given), ensure_ascii=False)
         given = redact(cut(text, OUTPUT_BYTES))
-    return ActionReport(known, given, changed)
+    return ActionReport(str(result), given, changed)
 
 
 def _plain(value: Any) -> Any:
-    """Return arguments as JSON values, without anything that looks like a key."""
+    """Return a value as JSON has it, without anything that looks like a key."""
+    return redacted(json.loads(json.dumps(value, default=_as_json), parse_constant=str))
+
+
+def _as_json(value: Any) -> Any:
     match value:
-        case bool() | int() | None:
-            return value
-        case float() if math.isfinite(value):
-            return value
         case Mapping():
-            return {str(k): _plain(v) for k, v in value.items()}
+            return dict(value)
         case bytes() | bytearray():
-            return redact(value.decode("utf-8", "replace"))
-        case list() | tuple() | set() | frozenset():
-            ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            return [_plain(v) for v in ordered]
-        case _:
-            return redact(str(value))
+            return value.decode("utf-8", "replace")
+        case set() | frozenset():
+            return sorted(value, key=repr)
+    return str(value)

@@ -12,10 +12,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -33,12 +32,13 @@ from clew_shared.ledger.turns import TurnLedger
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
+from clew_shared.record.events import Event
 from clew_shared.record.fold import fold
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.contextdir import FOLDER, ContextDir
-from clew_shared.views.publish import HistoryFold, View, history_view, state_view
+from clew_shared.views.publish import ActionView, HistoryFold, View, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
@@ -66,19 +66,17 @@ class LocalGoal:
     recent_actions = RECENT_ACTIONS
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
-        self._text = text
         self._goal_id = goal_id(text)
         self._loops = loops
         self._watch = WorldWatch(str(folder), loops.ignore)
         self._lock = threading.RLock()
         self._ledger = _open(folder)
         self._published = _Published(folder, self._ledger)
-        self._numbers = count()
         self._torn = True  # the state in memory differs from the ledger
         self._core = self._new_core()
         self.work = WorkState(self._core.state)
         try:
-            self._begin(folder)
+            self._begin(folder, text)
         except BaseException:
             self._ledger.close()
             raise
@@ -93,13 +91,13 @@ class LocalGoal:
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         with self._turn() as at:
-            local_tree.make_ready(self._core, self._text, at)
+            local_tree.make_ready(self._core, at)
             return _answer(self._core.record(tool, args, self._measured(report), at))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
         """Judge an action; before a refusal, check whether the folder has changed."""
         with self._turn() as at:
-            local_tree.make_ready(self._core, self._text, at)
+            local_tree.make_ready(self._core, at)
             verdict = self._core.propose_unseen(tool, args, at)
             if verdict is None:
                 self._core.see_world(self._digest(), at)
@@ -178,7 +176,6 @@ class LocalGoal:
                     if moved or self._torn:
                         self._catch_up()
                     at = time.time()
-                    self._numbers = count(self._ledger.next_seq)
                     if edit:
                         local_tree.record_edit(self._core, edit, at)
                     yield at
@@ -209,18 +206,18 @@ class LocalGoal:
         return Core(
             State(goal_id=self._goal_id),
             self._loops,
-            lambda: next(self._numbers),
+            lambda: self._ledger.next_seq + self._core.pending,
             limits=Limits(actions=sys.maxsize),
             ignored_limit=sys.maxsize,
             calls=CALLS,
         )
 
-    def _begin(self, folder: Path) -> None:
+    def _begin(self, folder: Path, text: str) -> None:
         """Start or continue the goal: actions that were in flight at its last end count as a crash."""
         with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
-                spec = Spec(description=self._text, workspace=str(folder))
+                spec = Spec(description=text, workspace=str(folder))
                 core.emit(ev.GoalAccepted(at=at, goal_id=state.goal_id, spec=spec))
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
@@ -264,15 +261,17 @@ class _Published:
 
     def write(self, state: State, done: Sequence[RecordedEvent]) -> None:
         """Write the new events; after a failure the next call rebuilds the files."""
-        try:
-            if self._history is None or not self._write_new(state, done, self._history):
-                self._rebuild(state)
-        except OSError:
-            self._history = None
+        history, self._history = self._history, None
+        with suppress(OSError, LedgerError):  # what happened is recorded
+            if history is None or not self._has_added(state, done, history):
+                history = HistoryFold()
+                events = ((e.seq, decode(e.body)) for e in self._records.read(state.goal_id))
+                lines = self._lines(history, events)
+                self._files.rebuild(state_view(state), lines, history.loops)
+            self._history = history
 
-    def _write_new(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
-        ended = [(history.take(one.seq, one.event), one.output) for one in done]
-        lines = [history_view(found[0], _text(output)) for found, output in ended if found]
+    def _has_added(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
+        lines = list(self._lines(history, ((one.seq, one.event) for one in done)))
         looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
         is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
         can_wait = is_plain and len(state.loop_counts) >= STATE_LARGE_ACTIONS
@@ -281,16 +280,13 @@ class _Published:
             view, self._state_written = state_view(state), now
         return self._files.update(view, lines, history.loops if looped else None)
 
-    def _rebuild(self, state: State) -> None:
-        self._history = history = HistoryFold()
-        rows = self._records.read(state.goal_id)
-        ended = (history.take(row.seq, decode(row.body)) for row in rows)
-        lines = [history_view(one[0], _text(self._records.output(one[1]))) for one in ended if one]
-        self._files.rebuild(state_view(state), lines, history.loops)
-
-
-def _text(output: bytes | None) -> str:
-    return (output or b"").decode("utf-8", "replace")
+    def _lines(
+        self, history: HistoryFold, events: Iterable[tuple[int, Event]]
+    ) -> Iterator[ActionView]:
+        for seq, event in events:
+            if ended := history.take(seq, event):
+                output = self._records.output(ended[1]) or b""
+                yield history_view(ended[0], output.decode("utf-8", "replace"))
 
 
 def _answer(verdict: Verdict) -> Answer:

@@ -10,9 +10,9 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_worker.library.open_goal import Edit, goals, subtasks_of
 
 
-def make_ready(core: Core, text: str, at: float) -> None:
-    """Provide something to act on: a goal that is not over, and a subtask with its description, `text`."""
-    state = core.state
+def make_ready(core: Core, at: float) -> None:
+    """Provide something to act on: a goal that is not over, and a subtask, if need be with the goal's description."""
+    state, text = core.state, core.state.spec.description
     if GoalStatus(state.goal.status).ended:
         _reopen(core, at)
     if not state.goal.tasks:

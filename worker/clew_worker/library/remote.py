@@ -7,7 +7,7 @@ import atexit
 import os
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from clew_shared.wire.answers import Advanced, Finished, Judged, Noted
 from clew_shared.wire.hello import Call, HelloAnswer
 from clew_worker.agent.client import A, AgentClient, RpcError
 from clew_worker.agent.plans import PlanTask, Tasks
-from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
+from clew_worker.library.open_goal import Answer, WorkState, answer_of, subtasks_of
 
 T = TypeVar("T")
 P = TypeVar("P", Goal, Task, Subtask)
@@ -40,23 +40,16 @@ class SyncClient:
     def __init__(self, sock: socket.socket) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="clew-daemon", daemon=True).start()
-        self._daemon = AgentClient(sock)
-        self._wait(self._daemon.__aenter__())
+        self.daemon = AgentClient(sock)
+        self.wait(self.daemon.__aenter__())
         atexit.register(self._close)
 
-    def greet(self, agent: str) -> HelloAnswer:
-        """Introduce the agent (`name/version`), and return the goal's state as it is now."""
-        return self._wait(self._daemon.greet(agent))
-
-    def ask(self, answer: type[A], method: str, /, **params: object) -> A:
-        """Send a request and return its answer; raises as `AgentClient.call`."""
-        return self._wait(self._daemon.ask(answer, method, **params))
-
-    def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
+    def wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Return what comes of a request to the daemon."""
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
 
     def _close(self) -> None:
-        self._wait(self._daemon.__aexit__())
+        self.wait(self.daemon.__aexit__())
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
@@ -137,9 +130,9 @@ class RemoteGoal:
         if _shape_of(self._state.goal) == self._shape:
             self._stale = True  # manual marks have no effect here
         elif self._state.plan.replan_required:
-            self._replan(edit)
+            self._replan(edit.new)
         else:
-            self._plan([_planned(task) for task in self._state.goal.tasks], None)
+            self._plan([_planned(one, one.subtasks) for one in self._state.goal.tasks], None)
 
     save = settle
 
@@ -153,7 +146,7 @@ class RemoteGoal:
 
     def _ask(self, answer: type[A], method: str, **params: object) -> A:
         try:
-            return self._client.ask(answer, method, **params)
+            return self._client.wait(self._client.daemon.ask(answer, method, **params))
         except RpcError as error:
             if error.code == protocol.WRONG_STATE:
                 raise WrongState(error.message) from error
@@ -166,18 +159,17 @@ class RemoteGoal:
         self._ask(Noted, "plan", tasks=tasks, replan=replan)
         self._look()
 
-    def _replan(self, edit: Edit | None = None) -> None:
+    def _replan(self, new: Collection[Subtask] = ()) -> None:
         """Plan the remaining work of the task or the goal, with the subtasks that were added manually."""
-        state = self._state
+        state, added = self._state, {id(subtask) for subtask in new}
         level = "task" if state.plan.replan_required == "task" else "goal"
-        new = {id(subtask) for subtask in edit.new} if edit else set()
-        tasks = [t for t in state.goal.tasks if any(_to_do(one, new) for one in t.subtasks)]
+        tasks = [t for t in state.goal.tasks if any(one.open for one in t.subtasks)]
         if level == "task":  # alternatives may be in a task of their own
-            tasks = [t for t in tasks if t is state.task or any(id(s) in new for s in t.subtasks)]
+            tasks = [t for t in tasks if t is state.task or any(id(s) in added for s in t.subtasks)]
         if not tasks:
             stuck = f"the subtask is blocked and nothing else is left in its {level}"
             raise WrongState(f"{stuck}: append an alternative to its task's subtasks first")
-        plan: Tasks = [_planned(task, new) for task in tasks]
+        plan: Tasks = [_planned(task, [s for s in task.subtasks if s.open]) for task in tasks]
         if level == "task" and state.task:
             subtasks = [subtask for task in plan for subtask in task["subtasks"]]
             plan = [{"description": state.task.description, "subtasks": subtasks}]
@@ -187,7 +179,7 @@ class RemoteGoal:
         if not self._stale:
             return
         old = self._state.goal
-        hello = self._client.greet(AGENT)
+        hello = self._client.wait(self._client.daemon.greet(AGENT))
         self._state = state_of(hello)
         self.recent_actions = hello.options.context.recent_actions
         self._state.goal = _graft(old, self._state.goal)
@@ -270,11 +262,6 @@ def _outcome(report: ActionReport) -> dict[str, object]:
     return {k: v for k, v in outcome.items() if v is not None}
 
 
-def _to_do(subtask: Subtask, new: set[int]) -> bool:
-    return id(subtask) in new or subtask.status == StepStatus.PENDING
-
-
-def _planned(task: Task, new: set[int] | None = None) -> PlanTask:
-    steps = [one for one in task.subtasks if new is None or _to_do(one, new)]
-    names = [one.description for one in steps] or [task.description]
+def _planned(task: Task, subtasks: Sequence[Subtask]) -> PlanTask:
+    names = [one.description for one in subtasks] or [task.description]
     return {"description": task.description, "subtasks": [{"description": n} for n in names]}
