@@ -317,7 +317,8 @@ def test_a_workspace_in_or_around_clews_own_folders_is_refused(where, workspace)
     assert workspace in (workspace_fault(Path(workspace), where) or "")
 
 
-ALL = SubmitOptions("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))
+VALUES = {"name": "tea", "agent": "mine", "workspace": "/work here/x"}
+ALL = SubmitOptions(VALUES, ("make test", 'it\'s: "done" # & {[\\'))
 FRONTS = (
     "",
     "---\n# nothing yet\n---\n",
@@ -352,7 +353,7 @@ def test_options_win_and_everything_else_stays(front):
 @given(st.text(max_size=80), st.sampled_from(FRONTS))
 def test_any_text_of_an_option_is_read_back_as_it_was_or_refused(check, front):
     try:
-        goal = with_options(front, SubmitOptions("a", "mine", "/x", (check,)))
+        goal = with_options(front, SubmitOptions(VALUES, (check,)))
     except GoalFileError:
         assert not check.strip() or not check.isprintable()
     else:

@@ -149,7 +149,6 @@ class Watched:
         return found
 
     def _advance(self, found: StreamEvent) -> Entry | None:
-        """Fold an event of a watched goal into its state, and return its entry."""
         goal = found.goal
         if not goal or (self._goals and goal not in self._goals):
             return None

@@ -128,8 +128,7 @@ class ControlHandlers:
             limit = limits_of(core.state, self._d.settings).attempts
             view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
             return {"daemon": await self._view(), "goal": view}
-        last = self._lookup.find(request.before).state.accepted_seq if request.before else None
-        shown, left_out = listed(states.values(), request.limit, last)
+        shown, left_out = listed(states.values(), request.limit)
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
         return {"daemon": await self._view(), "goals": goals, **more}

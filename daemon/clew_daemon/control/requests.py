@@ -41,10 +41,9 @@ class DaemonRequest(ControlRequest):
 
 
 class StatusRequest(ControlRequest, method="status"):
-    """Ask for one goal's tree, or for those accepted `before` one: all that go on, the last `limit` that ended."""
+    """Ask for one goal's tree, or for all goals that go on and the last `limit` that ended."""
 
     goal: str | None = None
-    before: str | None = None
     limit: int | None = None
 
 

@@ -127,7 +127,6 @@ def action_lines(goal: str, action: Action) -> list[Line]:
 
 
 def _text(label: str, text: str) -> list[Line]:
-    """Return a text behind its label; several lines are below it, indented."""
     lines = _lines_of(text)
     if len(lines) < 2:
         return [[(label, "bold"), ("".join(lines), "")]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clew_daemon.host.git import program
 from clew_daemon.host.keys import Keys
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import width_of
+from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.undo.planning import NoSpanError, Spans
@@ -109,9 +109,7 @@ TOO_LARGE = (
 _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}
-_GREEN, _RED, _CYAN = "\x1b[32m", "\x1b[31m", "\x1b[36m"
-_COLOURS = {"added": _GREEN, "removed": _RED, "hunk": _CYAN, "file": "\x1b[1m"}
-_COLOURS |= {"deleted": _RED, "renamed": _CYAN}
+_COLOURS = {"added": "\x1b[32m", "removed": "\x1b[31m", "hunk": "\x1b[36m", "file": "\x1b[1m"}
 
 
 class DiffLine(NamedTuple):
@@ -121,9 +119,9 @@ class DiffLine(NamedTuple):
     text: str
 
 
-def coloured(kind: str, text: str) -> str:
-    """Return a text in the colour of its kind, for a terminal."""
-    return f"{_COLOURS[kind]}{text}\x1b[m" if text and kind in _COLOURS else text
+def coloured(line: DiffLine) -> str:
+    """Return a line in the colour of its kind, for a terminal."""
+    return f"{_COLOURS[line.kind]}{line.text}\x1b[m" if line.text and line.kind else line.text
 
 
 def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, object]:
@@ -159,17 +157,14 @@ def _file(one: ChangedFile) -> dict[str, object]:
     }
 
 
-def stat_lines(found: GoalDiff, *, colour: bool = False) -> Iterator[str]:
+def stat_lines(found: GoalDiff) -> Iterator[str]:
     """Yield each file with its counts, and their sums."""
-    shown = []
+    rows = []
     for one in found.files:
         was = f"{_name(one.old_path)} -> " if one.old_path else ""
-        shown.append((one, f"{was}{_name(one.path)}{'/' if one.folder else ''}"))
-    width = max((width_of(label) for _, label in shown), default=0)
-    for one, label in shown:
-        status = f"{one.status:8}"
-        status = coloured(one.status, status) if colour else status
-        yield f"{status}  {label}{' ' * (width - width_of(label))}  {_counts(one)}".rstrip()
+        label = f"{was}{_name(one.path)}{'/' if one.folder else ''}"
+        rows.append([(one.status, ""), (label, ""), (_counts(one), "")])
+    yield from ("".join(text for text, _ in line) for line in columns(rows))
     yield _sum(found.files)
 
 
@@ -184,8 +179,7 @@ def _counts(one: ChangedFile) -> str:
 
 
 def _modes(one: ChangedFile) -> str:
-    before, after = (stat.S_IMODE(mode) for mode in one.modes)
-    return f"{before:04o} -> {after:04o}"
+    return " -> ".join(f"{stat.S_IMODE(mode):04o}" for mode in one.modes)
 
 
 def _sum(files: list[ChangedFile]) -> str:

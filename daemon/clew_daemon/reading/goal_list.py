@@ -128,13 +128,10 @@ def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
     return [*sorted(rest, key=lambda goal: not goal.get("needs_person")), *reversed(ended)]
 
 
-def left_out_lines(goals: Sequence[GoalView], left_out: int) -> list[Line]:
-    """Return a line on ended goals that a list leaves out, with the commands that show them; none if there are none."""
-    if not left_out:
-        return []
-    last = goals[-1]["id"] if goals and goals[-1]["status"] in ENDED else ""
-    before = f", or clew status --before {clean(last)}" if last else ""
-    return [[(f"… {counted(left_out, 'more goal')} that ended: clew status --all{before}", "dim")]]
+def left_out_lines(left_out: int) -> list[Line]:
+    """Return a line on ended goals that a list leaves out, with the command that shows them; none for none."""
+    text = f"… {counted(left_out, 'more goal')} that ended: clew status --all"
+    return [[(text, "dim")]] if left_out else []
 
 
 def needs_lines(goals: Iterable[GoalView]) -> list[Line]:

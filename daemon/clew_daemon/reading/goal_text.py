@@ -127,7 +127,6 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
 
 
 def _cost_lines(detail: GoalView) -> list[Line]:
-    """Return what the goal's LLM calls have cost."""
     cost, sent = detail["cost"], detail["cost"]["tokens_in"]
     if not cost["calls"]:
         return []
@@ -138,7 +137,6 @@ def _cost_lines(detail: GoalView) -> list[Line]:
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
-    """Return how many files have changed, why there is no snapshot, and whether an undo is under way or done."""
     changed, undo = changed_text(known), known.get("undo")
     return [
         *([[("changed: ", "bold"), (changed, "")]] if changed else []),
@@ -188,7 +186,6 @@ def shown_action(action: Mapping[str, Any]) -> str:
 
 
 def _failure_lines(subtask: Mapping[str, Any], said: Iterable[str | None]) -> list[Line]:
-    """Return how often a subtask failed, and the last reason unless it is said elsewhere."""
     times = subtask.get("attempts") or 0
     if not times or subtask["status"] == "completed":
         return []

@@ -125,7 +125,6 @@ class Instance:
 
     @cached_property
     def _tables(self) -> Mapping[str, object] | None:
-        """The tables of the file, {} without a file, None for a file that cannot be read."""
         try:
             text = configfile.read(self.config)
             if not text:
@@ -148,7 +147,6 @@ class Instance:
 
     @cached_property
     def _usual(self) -> Places:
-        """The places that an empty config gives."""
         return self._places(None)
 
     def _places(self, settings: Settings | None) -> Places:

@@ -96,22 +96,15 @@ def wrapped(line: Line, width: int) -> list[Text]:
     from rich.text import Text
 
     last = line.last if isinstance(line, TableRow) else 0
-    lines = Text.assemble(*line).split("\n", allow_blank=True)
-    return [part for each in lines for part in _parts(each, width, last)]
-
-
-def _parts(text: Text, width: int, last: int) -> list[Text]:
-    from rich.text import Text
-
-    plain = text.plain
-    if width_of(plain) <= width:
-        return [text]
-    column = width_of(plain[:last])
-    is_beside = 0 < column <= width - LAST_CELL_MIN
-    leading = len(plain) - len(plain.lstrip(" "))
-    hang = column if is_beside else min(leading + HANGING, width // 2)
-    first, *rest = text.divide(_breaks(plain, width, hang, last, below=not is_beside))
-    parts = [first, *(Text.assemble(" " * hang, part) for part in rest)]
+    parts: list[Text] = []
+    for text in Text.assemble(*line).split("\n", allow_blank=True):
+        plain = text.plain
+        column = width_of(plain[:last])
+        is_beside = 0 < column <= width - LAST_CELL_MIN
+        leading = len(plain) - len(plain.lstrip(" "))
+        hang = column if is_beside else min(leading + HANGING, width // 2)
+        first, *rest = text.divide(_breaks(plain, width, hang, 0 if is_beside else last))
+        parts += [first, *(Text.assemble(" " * hang, part) for part in rest)]
     for part in parts:
         part.rstrip()
     return parts
@@ -121,16 +114,15 @@ _WORD = re.compile(r'`clew [^`]*`\S*|clew [a-z]+ [^\s"]+(?: "[^"]*")?\S*|\S+')
 """What is not broken over lines: a word, and a command of clew, which people copy."""
 
 
-def _breaks(text: str, width: int, hang: int, last: int, *, below: bool) -> list[int]:
-    """Return where the parts after the first begin; before `last` a single space does not separate two words."""
-    cells = [found.span() for found in re.finditer(r"\S+(?: \S+)*", text[:last])]
-    found, column, after = [], 0, 0
-    for begin, end in (*cells, *(word.span() for word in _WORD.finditer(text, last))):
-        column += width_of(text[after:end])
-        if after and (column > width or (below and begin == last)):
-            found.append(begin)
-            column = hang + width_of(text[begin:end])
-        after = end
+def _breaks(text: str, width: int, hang: int, last: int) -> list[int]:
+    """Return where the parts after the first begin, one of them at `last`; none if the text fits."""
+    found, column, after = list[int](), 0, 0
+    for word in _WORD.finditer(text) if width_of(text) > width else ():
+        column += width_of(text[after : word.end()])
+        if after and (column > width or word.start() == last):
+            found.append(word.start())
+            column = hang + width_of(word[0])
+        after = word.end()
     return found
 
 

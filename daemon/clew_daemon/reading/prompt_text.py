@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew_daemon.reading.errors import CliError
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")
 LINES_COMPARED_MAX = 2_000
 """A longer message counts as changed whole: comparing it would take too long."""
-
-AROUND = 2
-"""Lines that are shown before and after a change, unless all are."""
 
 _SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
@@ -190,7 +187,6 @@ def _agent(settings: Settings, state: State) -> Agent:
 def _strategies(
     reader: Reader, record: PastEvents, state: State, settings: Settings
 ) -> list[dict[str, Any]]:
-    """Return the strategies as the agent was shown them."""
     from clew_daemon.learning.deltas import fold
     from clew_daemon.learning.playbook import playbook_events
 
@@ -214,20 +210,17 @@ def _note(state: State, agent: Agent) -> str:
 
 
 def prompt_difference(before: Sequence[Said], after: Sequence[Said]) -> Iterator[ComparedMessage]:
-    """Yield the messages of the later prompt, and those that it has no more, each compared with the earlier one.
-
-    Where some were replaced, they are compared one by one while their roles agree.
-    """
+    """Yield the messages of the later prompt, and those that it has no more, each compared with the earlier one."""
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            yield from (_whole(one, "same") for one in after[j1:j2])
-            continue
-        old, new = before[i1:i2], after[j1:j2]
-        pairs = list(takewhile(lambda pair: pair[0][0] == pair[1][0], zip(old, new, strict=False)))
-        yield from (_changed(*pair) for pair in pairs)
-        yield from (_whole(one, "removed") for one in old[len(pairs) :])
-        yield from (_whole(one, "added") for one in new[len(pairs) :])
+    for _, i1, i2, j1, j2 in matcher.get_opcodes():
+        for old, new in zip_longest(before[i1:i2], after[j1:j2]):
+            if old == new:
+                yield _whole(new, "same")
+            elif old and new and old[0] == new[0]:
+                yield _changed(old, new)
+            else:
+                yield from (_whole(old, "removed"),) if old else ()
+                yield from (_whole(new, "added"),) if new else ()
 
 
 def _whole(one: Said, change: Change) -> ComparedMessage:
@@ -248,7 +241,7 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
 
 
 def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
-    """Return the prompt of a turn, its size and what it leaves out; only what changed unless it is to be `whole`.
+    """Return the prompt of a turn, its size and what it leaves out; `whole`: messages that did not change, too.
 
     Of the first turn, which has none before it, all is shown.
     """
@@ -260,7 +253,9 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
         size = counted(len(message.lines), "line")
         change = size if is_first else f"{message.change}, {size}"
         lines.append([(f"== {clean(message.role)}", "bold"), (f" ({change})", "dim")])
-        lines += _body(message, whole=whole or is_first, marked=not is_first)
+        for line in message.lines if whole or is_first or message.change != "same" else ():
+            sign, style = ("", "") if is_first else _SIGNS[line.change]
+            lines.append([(f"{sign}{clean(line.text)}".rstrip(), style)])
     return [*lines, *size_lines(prompt.sizes, prompt.left_out)]
 
 
@@ -273,23 +268,3 @@ def size_lines(sizes: Sequence[tuple[str, int, int]], left_out: Sequence[str]) -
     head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
     left: list[Line] = [[("-- left out", "bold")]] if left_out else []
     return [*head, *columns(rows), *left, *([(f"   {clean(line)}", "")] for line in left_out)]
-
-
-def _body(message: ComparedMessage, *, whole: bool, marked: bool) -> Iterator[Line]:
-    hidden, shown = 0, message.lines
-    for at, line in enumerate(shown):
-        near = shown[max(0, at - AROUND) : at + AROUND + 1]
-        if not whole and all(one.change == "same" for one in near):
-            hidden += 1
-            continue
-        yield from _hidden_line(hidden)
-        hidden = 0
-        sign, style = _SIGNS[line.change] if marked else ("", "")
-        text = clean(line.text)
-        yield [(f"{sign}{text}" if text else sign.rstrip(), style)]
-    if message.change != "same":
-        yield from _hidden_line(hidden)
-
-
-def _hidden_line(count: int) -> list[Line]:
-    return [[(f"  … {counted(count, 'line')} as before", "dim")]] if count else []

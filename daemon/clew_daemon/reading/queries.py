@@ -166,27 +166,25 @@ def goal_file(instance: Instance, goal: str) -> str:
     return (raw or b"").decode("utf-8-sig", "replace")
 
 
-def all_goals(instance: Instance, limit: int | None, before: str | None = None) -> dict[str, Any]:
-    """Return the answer to `status` on all goals: the daemon's, or without one that of the ledger.
+def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
+    """Return the answer to `status` on all goals that have not ended and the last `limit` of the others.
 
-    These are all goals that have not ended and the last `limit` of the others; `before` restricts both to goals
-    that were accepted before that one.
+    It is the daemon's, or without one that of the ledger.
     """
     from clew_daemon.control.requests import StatusRequest
 
-    answer = ask(instance.socket, StatusRequest(limit=limit, before=before))
+    answer = ask(instance.socket, StatusRequest(limit=limit))
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox.leftovers import left
-    from clew_daemon.record.store import listed, load_listed, load_state
+    from clew_daemon.record.store import listed, load_listed
     from clew_shared.views.publish import status_view
 
     goals: list[GoalView] = []
     left_out = 0
     with ledger_if_any(instance) as reader:
         if reader is not None:
-            last = None if before is None else load_state(reader, before).accepted_seq
-            shown, left_out = listed(load_listed(reader).values(), limit, last)
+            shown, left_out = listed(load_listed(reader).values(), limit)
             goals = _at_rest(reader, shown, status_view)
     more = {"more": left_out > 0, "left_out": left_out}
     return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox)}
@@ -225,7 +223,6 @@ def _at_rest(reader: Reader, states: list[State], view: Callable[..., GoalView])
 
 
 def _without_worker(state: State) -> State:
-    """Drop the worker from the state: it ended with the daemon."""
     state.pid, state.working = None, False
     return state
 

@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from clew_daemon.inbox.locating import located
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import ledger_if_any
+from clew_daemon.reading.queries import last_seq, ledger_if_any
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.files import sync
 from clew_shared.record.codec import decode
@@ -45,18 +45,10 @@ class GoalSource:
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """The options beside the file: they override its front matter; checks are added to its own."""
+    """The options beside the file: `values` by their keys override its front matter; checks are added to its own."""
 
-    name: str | None = None
-    agent: str | None = None
-    workspace: str | None = None
-    checks: tuple[str, ...] = ()
-
-    @property
-    def single(self) -> dict[str, str]:
-        """The given keys that have one value, not a list."""
-        given = {"name": self.name, "agent": self.agent, "workspace": self.workspace}
-        return {key: value for key, value in given.items() if value is not None}
+    values: Mapping[str, str]
+    checks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -74,9 +66,7 @@ class CheckedGoal:
 
     def workspace(self, workspaces: Path, goal: str | None) -> Path | None:
         """Return where it works as goal `goal`; None while that is not known."""
-        if self.goal.folder:
-            return self.goal.folder
-        return (workspaces / goal).resolve() if goal else None
+        return self.goal.folder or ((workspaces / goal).resolve() if goal else None)
 
 
 def check_goals(
@@ -147,7 +137,8 @@ def _placed(
             f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
             "--workspace DIR names one, --new makes a fresh folder"
         ) from None
-    placed = checked_goal(instance, one.source, replace(options, workspace=str(here)))
+    values = {**options.values, "workspace": str(here)}
+    placed = checked_goal(instance, one.source, replace(options, values=values))
     return replace(placed, is_here=True)
 
 
@@ -175,7 +166,7 @@ def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions)
 
 def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     """Return a goal file with the options in its front matter; one that cannot be read stays as it is."""
-    if not (options.single or options.checks):
+    if not (options.values or options.checks):
         return source.raw
     try:
         front, body, first_line = goalfile_front.split(decoded(source.raw, source.shown))
@@ -186,7 +177,7 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
         return source.raw
     root = root or goalfile_front.mapping({})
     values = {str(key.value): value for key, value in root.value}
-    added = goalfile_front.mapping(options.single).value
+    added = goalfile_front.mapping(dict(options.values)).value
     if options.checks:
         (name,) = goalfile_front.mapping({"checks": ""}).value
         added.append((name[0], _with_checks(values.get("checks"), options.checks)))
@@ -220,9 +211,10 @@ POLL_S = 0.1
 
 @dataclass
 class Submission:
-    """A file in the inbox, and the daemon's decision on it: the goal's id, or why it was rejected."""
+    """A file in the inbox, dropped after event `after`, and the decision: the goal's id, or why it was rejected."""
 
     path: Path
+    after: int
     goal: str | None = None
     error: str = ""
 
@@ -232,12 +224,13 @@ class Submission:
         return bool(self.goal or self.error)
 
 
-def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
-    """Put files into the inbox, each atomically and under a name of its own; return their paths.
+def drop_all(instance: Instance, files: Iterable[tuple[str, bytes]]) -> list[Submission]:
+    """Put files into the inbox, each atomically and under a name of its own.
 
     All are written under hidden names first, so that none appears if one cannot be written; they are durable when
     this returns.
     """
+    inbox, after = instance.places.inbox, last_seq(instance) or 0
     inbox.mkdir(parents=True, exist_ok=True)
     with ExitStack() as cleaning:
         written: list[tuple[Path, Path]] = []
@@ -253,17 +246,15 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
         for partial, target in written:
             partial.rename(target)  # no other file has this token
     sync(inbox)
-    return [target for _, target in written]
+    return [Submission(target, after) for _, target in written]
 
 
-def await_decisions(
-    instance: Instance, submissions: Sequence[Submission], after: int, within_s: float
-) -> None:
+def await_decisions(instance: Instance, submissions: Sequence[Submission], within_s: float) -> None:
     """Wait until the daemon has decided on all files, at most `within_s`, and fill the decisions in.
 
-    `after` is the number of the last event before the files were dropped. Raises CliError if the daemon ends
-    meanwhile; the decisions until then are filled in.
+    Raises CliError if the daemon ends meanwhile; the decisions until then are filled in.
     """
+    after = min((one.after for one in submissions), default=0)
     deadline = time.monotonic() + within_s
     while True:
         is_last, is_gone = time.monotonic() > deadline, instance.holder is None

@@ -58,19 +58,12 @@ def load_listed(ledger: ReadSide) -> dict[str, State]:
     return in_order([*over.values(), *(load_state(ledger, g) for g in goals if g not in over)])
 
 
-def listed(
-    states: Iterable[State], limit: int | None, before: int | None = None
-) -> tuple[list[State], int]:
-    """Return the goals that a list shows, in the order of acceptance, and how many earlier ones are left out.
+def listed(states: Iterable[State], limit: int | None) -> tuple[list[State], int]:
+    """Return all goals that have not ended and the last `limit` of the others (None: all), and how many are left out.
 
-    All that have not ended, and of the others the last `limit` (None: all). With `before`, the number of an
-    acceptance, only those that ended and were accepted earlier.
+    They are in the order of acceptance; goals that were removed from the lists are left out and not counted.
     """
-    inside = [
-        s
-        for s in states
-        if not s.removed and (before is None or (s.ended and s.accepted_seq < before))
-    ]
+    inside = [s for s in states if not s.removed]
     over = [s.goal_id for s in inside if s.ended]
     left_out = set() if limit is None else set(over[: max(0, len(over) - limit)])
     return [s for s in inside if s.goal_id not in left_out], len(left_out)

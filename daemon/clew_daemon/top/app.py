@@ -166,7 +166,6 @@ class TopApp(App[None]):
         self._ended.set()
 
     def _heard(self, news: News) -> None:
-        """Take in, from the thread that follows, that something has changed."""
         self._note = "" if news.begins else news.gone or self._note
         self._is_due = True
 
@@ -180,7 +179,6 @@ class TopApp(App[None]):
 
     @property
     def _goal_id(self) -> str:
-        """The id of the goal that a key is about, also before it was read; "" for none."""
         goal = getattr(self.screen, "goal", None)
         return goal["id"] if goal else getattr(self.screen, "goal_id", "")
 

@@ -122,7 +122,6 @@ class GoalScreen(GoalViewScreen):
 
 
 def _cells(action: Mapping[str, Any]) -> list[Text]:
-    """Return the cells of an action, which runs if it has no result."""
     result, took = str(action.get("result") or "running"), action.get("duration_s")
     return [
         Text(f"#{action['seq']}"),

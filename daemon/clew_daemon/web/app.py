@@ -18,7 +18,6 @@ from clew_daemon.reading import submission
 from clew_daemon.reading.client import command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import last_seq
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.web.pages import STATIC, Pages
 
@@ -121,14 +120,12 @@ def _wanted(what: str, body: GoalBody) -> requests.ControlRequest:
 
 def _submit(instance: Instance, body: NewGoalBody) -> dict[str, str]:
     """Put a goal into the inbox, checked first, and wait a moment for the daemon's decision."""
-    checks = (body.check,) if body.check else ()
-    named = (body.name or None, body.agent or None, body.workspace or None)
-    source = submission.GoalSource("the goal", "goal.md", body.text.encode())
-    checked = submission.checked_goal(instance, source, submission.SubmitOptions(*named, checks))
-    before = last_seq(instance) or 0
-    [path] = submission.drop_all(instance.places.inbox, [(source.name, checked.raw)])
-    dropped = submission.Submission(path)
-    submission.await_decisions(instance, [dropped], before, ACCEPTED_WITHIN_S)
+    given = {key: value for key, value in body.model_dump().items() if value}
+    source = submission.GoalSource("the goal", "goal.md", given.pop("text").encode())
+    checks = [given.pop("check")] if "check" in given else []
+    checked = submission.checked_goal(instance, source, submission.SubmitOptions(given, checks))
+    [dropped] = submission.drop_all(instance, [(source.name, checked.raw)])
+    submission.await_decisions(instance, [dropped], ACCEPTED_WITHIN_S)
     if dropped.error:
         raise CliError(dropped.error)
     said = "accepted" if dropped.goal else "put into the inbox; not accepted yet"

@@ -100,7 +100,6 @@ class Policy:
 
 
 def _only(headers: Headers, name: str) -> str:
-    """Return the value of a header that occurs once, otherwise ""."""
     values = headers.getlist(name)
     return values[0] if len(values) == 1 else ""
 
@@ -170,7 +169,6 @@ def _digest(secret: str) -> bytes:
 
 
 def _add(known: OrderedDict[bytes, float | None], expires: float | None, most: int) -> str:
-    """Return a new secret, after adding it to those that are known."""
     secret = secrets.token_urlsafe(TOKEN_BYTES)
     known[_digest(secret)] = expires
     while len(known) > most:

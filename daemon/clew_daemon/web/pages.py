@@ -43,7 +43,7 @@ from clew_shared.text import words
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-ENDED_SHOWN = 50
+ENDED_SHOWN, ENDED_MAX = 50, 1_000
 ACTIONS_SHOWN = 50
 LOOPS_SHOWN = 20
 REFUSALS_SHOWN = 8
@@ -125,16 +125,15 @@ class Pages:
 
     def goals(self, request: Request) -> Values:
         """Show all goals that have not ended and the last that have: first what needs a person."""
-        before = request.query_params.get("before")
-        found = all_goals(self._instance, ENDED_SHOWN, before)
+        more = "more" in request.query_params
+        found = all_goals(self._instance, ENDED_MAX if more else ENDED_SHOWN)
         stopped = {"stopped": found["daemon"] is None}
         goals = [{**goal, **stopped} for goal in in_view(found["goals"])]
         return {
             "goals": goals,
             "needs": [goal for goal in goals if goal["needs_person"]],
             "rejected": [one for one in found["inbox"] if one["rejected"]],
-            "more": found["more"],
-            "before": before,
+            "more": found["more"] and not more,
         }
 
     def goal(self, request: Request) -> Values:

@@ -5,7 +5,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -33,22 +33,8 @@ from clew_shared.ledger.verify import copy, remove
 MB = 1 << 20
 
 
-@dataclass
-class SetBack:
-    """A goal that the backup has at an earlier point."""
-
-    id: str
-    events: int
-    status: str
-
-
-@dataclass
-class Lost:
-    """A goal that is not on record any more, and its file where that is kept."""
-
-    id: str
-    file: str | None
-    status: str | None
+Gone = Mapping[str, str | int | None]
+"""A goal that is not on record any more (`id`, `file` where that is kept, `status`), or is set back by `events`."""
 
 
 @dataclass
@@ -61,8 +47,8 @@ class Verified:
     file: str | None = None
     aside: str | None = None
     note: str = ""
-    goals_lost: list[Lost] = field(default_factory=list)
-    goals_set_back: list[SetBack] = field(default_factory=list)
+    goals_lost: list[Gone] = field(default_factory=list)
+    goals_set_back: list[Gone] = field(default_factory=list)
     home: str | None = None
 
     def __str__(self) -> str:
@@ -127,7 +113,6 @@ def temporary(target: Path) -> Iterator[Path]:
 
 
 def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
-    """Raise CliError if the backup must not be written to `file`."""
     folder = file.absolute().parent
     if not folder.is_dir():
         raise CliError(f"{folder} does not exist; create that folder first")
@@ -225,31 +210,32 @@ def _compare(instance: Instance, backup: Path, done: Verified) -> None:
     """Note what the present ledger has more than the backup."""
     if not instance.ledger.exists():
         return
+    lost, back = list[Gone](), list[Gone]()
     try:
         with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
-            missing = present.last_seq() - restored.last_seq()
-            if missing > 0:
-                done.note = f"recorded after the backup: {counted(missing, 'event')}"
             now, then, purged = present.heads(), restored.heads(), set(restored.purged())
-            if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
-                done.note = "the backup comes from a different ledger than the one that was here"
             for goal in filter(None, sorted(now)):
                 if goal in then and now[goal][0] > then[goal][0]:
                     events = sum(1 for _ in present.read(goal, then[goal][0]))
                     status = str(load_state(restored, goal).goal.status)
-                    done.goals_set_back.append(SetBack(goal, events, status))
+                    back.append({"id": goal, "events": events, "status": status})
                 elif goal not in then and goal not in purged:
                     status = str(load_state(present, goal).goal.status)
-                    folder = instance.places.state / "goals" / goal
-                    done.goals_lost.append(_lost(goal, folder, status))
+                    lost.append(_lost(goal, instance.places.state / "goals" / goal, status))
+            missing = present.last_seq() - restored.last_seq()
+            if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
+                done.note = "the backup comes from a different ledger than the one that was here"
+            elif missing > 0:
+                done.note = f"recorded after the backup: {counted(missing, 'event')}"
     except LedgerError as error:
         done.note = f"what is lost is unknown: {error.what}"
-        done.goals_lost, done.goals_set_back = [], []
+    else:
+        done.goals_lost, done.goals_set_back = lost, back
 
 
-def _lost(goal: str, folder: Path, status: str | None) -> Lost:
+def _lost(goal: str, folder: Path, status: str | int | None) -> Gone:
     file = folder / "goal.md"
-    return Lost(goal, str(file) if file.exists() else None, status)
+    return {"id": goal, "file": str(file) if file.exists() else None, "status": status}
 
 
 def _put_in_place(part: Path, ledger: Path) -> Path | None:
@@ -299,24 +285,23 @@ def _accept(instance: Instance, done: Verified) -> None:
     except LedgerError as error:
         raise CliError(str(error)) from None
     done.note = done.note or "; ".join(missing.faults if missing else ())
-    gone = {one.id: one for one in done.goals_lost}
+    gone = {one["id"]: one for one in done.goals_lost}
     for goal, folder in moved.items():
-        gone[goal] = _lost(goal, folder, gone[goal].status if goal in gone else None)
-    done.goals_lost = [gone[goal] for goal in sorted(gone)]
+        gone[goal] = _lost(goal, folder, gone[goal]["status"] if goal in gone else None)
+    done.goals_lost = [gone[goal] for goal in sorted(gone, key=str)]
     if before and home.is_other(before, home.here(state)):  # its unfinished goals will be blocked
         done.home = f"{before.path} (on {before.host})"
 
 
-def _lost_lines(lost: Verified) -> list[str]:
-    """Return lines on what is not on record after the restore: by status, and with the files of unfinished goals."""
-    lines = [lost.note] if lost.note else []
-    for status in sorted({goal.status or "" for goal in lost.goals_lost}):
-        goals = [goal for goal in lost.goals_lost if (goal.status or "") == status]
-        named = status.replace("_", " ") or "their status is unknown"
-        lines.append(f"no longer on record, {named}: {', '.join(goal.id for goal in goals)}")
-        files = [goal.file for goal in goals if goal.file and status in UNFINISHED]
-        lines += [f"  to run it again: clew submit {shlex.quote(file)}" for file in files]
-    for back in lost.goals_set_back:
-        then = f"{back.id}, then {back.status.replace('_', ' ')}"
-        lines.append(f"set back by {counted(back.events, 'event')}: {then}")
-    return lines
+def _lost_lines(done: Verified) -> Iterator[str]:
+    """Yield what is not on record after the restore, with the files of unfinished goals."""
+    if done.note:
+        yield done.note
+    for one in done.goals_lost:
+        status = str(one["status"] or "its status is unknown")
+        yield f"no longer on record, {status.replace('_', ' ')}: {one['id']}"
+        if one["file"] and status in UNFINISHED:
+            yield f"  to run it again: clew submit {shlex.quote(str(one['file']))}"
+    for one in done.goals_set_back:
+        then = f"{one['id']}, then {str(one['status']).replace('_', ' ')}"
+        yield f"set back by {counted(int(one['events'] or 0), 'event')}: {then}"

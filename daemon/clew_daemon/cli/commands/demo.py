@@ -77,11 +77,11 @@ def _played(home: Path, *, chaos: bool) -> bool:
         if chaos:
             killer.kill(details)
 
-    files, inbox = furnish(home, sys.executable), instance.places.inbox
+    files = furnish(home, sys.executable)
     with own_daemon(instance, home) as pid:
         print(f"daemon: pid {pid}, in a temporary home: {home}", flush=True)
-        given = [submission.Submission(p) for p in submission.drop_all(inbox, files.items())]
-        submission.await_decisions(instance, given, 0, ACCEPT_S)
+        given = submission.drop_all(instance, files.items())
+        submission.await_decisions(instance, given, ACCEPT_S)
         for one in given:
             if one.goal is None:
                 raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")

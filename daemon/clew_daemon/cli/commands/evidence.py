@@ -34,7 +34,6 @@ _CAME = {
     "ignored": "nothing new came: it was told or refused again",
     "attempt_ended": "the attempt was ended",
 }
-_ESCALATED = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
 
 Loop = Mapping[str, Any]
 """An entry of `clew loops --json` (`record.pages`)."""
@@ -62,75 +61,42 @@ def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Show
 
 def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
     """Yield a loop as a person reads it: when and where, what was repeated, what was said, and what came of it."""
-    yield _head(entry)
-    known = [steps[seq] for seq in entry["steps"] if seq in steps]
+    count, warning, stays = entry["attempt_count"], entry["intervention"], entry["stays"]
+    why = words.warned(warning) if warning else words.loop(entry["kind"])
+    what = "told again" if entry["again"] else "told" if warning else "refused"
+    if entry["escalated_to"]:
+        what, why = "given up", "the subtask failed"
+    place = f"{clean(entry['goal'])} {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
+    yield [
+        (f"{clean(local(entry['timestamp']))}  ", "dim"),
+        (f"{place}  ", ""),
+        (clean(f"{what}: {words.SAME_ANSWER if stays else why}"), "bold magenta"),
+        (f" (the {words.ordinal(count)} time)" if count > 1 else "", ""),
+    ]
     same: dict[str, list[str]] = {}  # equal ones are in one line
-    for one in known:
-        text = f"{short(one.text, ACTION_CHARS)}{_answered(one)}"
-        same.setdefault(text, []).append(f"#{one.seq}")
-    if known or entry["stays"]:
-        yield f"{INDENT}{_label(entry, known)}"
+    for one in filter(None, map(steps.get, entry["steps"])):
+        same.setdefault(f"{short(one.text, ACTION_CHARS)}{_answered(one)}", []).append(
+            f"#{one.seq}"
+        )
+    if stays:
+        yield f"{INDENT}The same answer came {stays['times']} times:"
+    elif same:
+        yield f"{INDENT}What it did:"
     yield from (f"{INDENT}  {', '.join(seqs)} {text}" for text, seqs in same.items())
     if entry["action"]:
         yield f"{INDENT}It asked for this again: {clean(entry['action'])}"
     if gain := entry["last_gain"]:
-        did = steps.get(gain["seq"])
-        result = words.RESULTS.get(did.result, did.result) if did else ""
-        what = f" {short(did.text, ACTION_CHARS)} → {result}:" if did else ""
-        news = short(clean(gain["text"]) or _NO_OUTPUT)
+        did, news = steps.get(gain["seq"]), short(gain["text"]) or _NO_OUTPUT
+        what = f" {short(did.text, ACTION_CHARS)} →" if did else ""
         yield f"{INDENT}The last new thing: #{gain['seq']}{what} {news}"
-    if said := _said(entry):
+    if said := str(entry["message"] or entry["evidence"] or ""):
         who = "The agent was told" if entry["message"] else "Why"
-        yield [(f"{INDENT}{who}{said}", "dim")]
+        said = said.partition(f" {WHAT_ELSE}")[0]  # that advice is always the same
+        shown = clean("".join(said.rpartition(BRING_NEWS)[1:]))  # the facts before it stand above
+        yield [(f"{INDENT}{who}: {shown}", "dim")]
     if came := _came(entry):
         yield f"{INDENT}What came of it: {came}"
     yield ""
-
-
-def _said(entry: Loop) -> str:
-    """Return what the agent was told, without facts that stand above and advice that is always the same; or why."""
-    told = entry["message"] or str(entry["evidence"] or "")
-    _, bring, rest = told.rpartition(BRING_NEWS)
-    if bring and entry["message"]:
-        return f" these facts, and: {bring}{clean(rest)}"
-    said = clean((told.rpartition(f" {WHAT_ELSE}")[0] or told).strip())
-    return f": {said}" if said else ""
-
-
-def _head(entry: Loop) -> Line:
-    count, warning = entry["attempt_count"], entry["intervention"]
-    times = f" (the {words.ordinal(count)} time)" if count > 1 else ""
-    what = "told again" if entry["again"] else "told" if warning else "refused"
-    why = words.warned(warning) if warning else words.loop(entry["kind"])
-    if entry["escalated_to"]:
-        what, why, times = "given up", "the subtask failed", ""
-    elif entry["stays"]:
-        why = words.SAME_ANSWER
-    return [
-        (clean(local(entry["timestamp"])), "dim"),
-        (f"  {clean(entry['goal'])} {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}  ", ""),
-        (clean(f"{what}: {why}"), "bold magenta"),
-        (times, ""),
-    ]
-
-
-def _label(entry: Loop, known: Sequence[Step]) -> str:
-    """Return what the steps below it are: all that were counted, or the last of them."""
-    shown, count, stays = len(known), entry["attempt_count"], entry["stays"]
-    if stays and shown <= stays["times"]:  # more: an older version recorded others
-        varied = ", apart from times and ids," if len({one.answer for one in known}) > 1 else ""
-        count = stays["times"]
-        text = f"The same answer{varied} came {count} times"
-    elif entry["intervention"] == "repetition":
-        text = f"It did the very same {count} times"
-    elif entry["action"]:
-        count = count - 1 if entry["kind"] == "repetition" else shown
-        text = "What it had done before"
-    else:
-        more = "more " if entry["again"] else ""
-        little = ", and those before little" if not more and (entry["debt"] or 0) > shown else ""
-        return f"{counted(shown, f'{more}step')} brought nothing new{little}:"
-    return f"{text}{f', here the last {shown}' if shown < count else ''}:"
 
 
 def _answered(one: Step) -> str:
@@ -143,14 +109,14 @@ def _answered(one: Step) -> str:
 
 
 def _came(entry: Loop) -> str:
-    came, after, end = entry["came_of_it"], entry["came_after"], entry["ended"]
-    text = _CAME.get(came or "", "")
+    came, end = entry["came_of_it"], entry["ended"]
     if entry["escalated_to"]:
-        text = _ESCALATED.get(entry["escalated_to"], text)
-    elif came == "attempt_ended" and end:
-        which = f"attempt {end['attempt']} was ended" if end["attempt"] else "the attempt failed"
-        text = f"{which}: {short(words.ending(end['reason']), REASON_CHARS)}"
-    return f"{text} {counted(after, 'step')} later" if came == "heeded" and after else text
+        return "it was left to you" if entry["escalated_to"] == "person" else "another plan"
+    if came == "attempt_ended" and end:
+        return f"the attempt ended: {short(words.ending(end['reason']), REASON_CHARS)}"
+    if came == "heeded" and entry["came_after"]:
+        return f"{_CAME[came]} {counted(entry['came_after'], 'step')} later"
+    return _CAME.get(came or "", "")
 
 
 # -- proof

@@ -21,8 +21,9 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
-from clew_daemon.reading.queries import all_goals, goal_id, goal_state, one_goal, open_ledger
+from clew_daemon.reading.queries import all_goals, goal_state, one_goal, open_ledger
 from clew_daemon.reading.sanitize import clean, short
+from clew_shared.record.moment import local
 
 RECENT = 10
 """How many goals that have ended the list shows."""
@@ -36,18 +37,13 @@ POLL_S = 0.2
     parameters.optional_goal,
     parameters.limit(RECENT, " that have ended"),
     parameters.flag("--all", "every", "Show all that have ended."),
-    parameters.option("--before", "ID", "Only goals accepted before this one."),
 )
-def status(instance: Instance, goal: str | None, limit: int, every: bool, before: str) -> Shown:
+def status(instance: Instance, goal: str | None, limit: int, every: bool) -> Shown:
     """Show the goals that have not ended and the last that have, or one goal's tree and progress.
 
     Goals that need you come first, those that have ended last.
     """
-    if goal is not None:
-        view = one_goal(instance, goal)
-    else:
-        last = goal_id(instance, before) if before else None
-        view = all_goals(instance, None if every else limit, last)
+    view = one_goal(instance, goal) if goal else all_goals(instance, None if every else limit)
     if daemon := view["daemon"]:
         view["daemon"] = {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
     return view, _status_lines(instance, view)
@@ -68,51 +64,50 @@ def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
         yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals) or [[(clean(none), "dim")]]
-        yield from goal_list.left_out_lines(goals, view.get("left_out") or 0)
+        yield from goal_list.left_out_lines(view.get("left_out") or 0)
         yield from goal_list.needs_lines(goals)
     if daemon is None:
         yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)
 
 
-@parameters.command(
+@reading(
     parameters.goal,
     parameters.limit(),
     parameters.before("actions before this one"),
     parameters.flag("--iterations", "Show what was found in each turn instead."),
-    parameters.as_json,
 )
-def history(
-    instance: Instance, goal: str, limit: int, before: int, iterations: bool, as_json: bool
-) -> None:
+def history(instance: Instance, goal: str, limit: int, before: int, iterations: bool) -> Shown:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
+    what, option, number = "actions", "", "seq"
     if iterations:
+        what, option, number = "iterations", "--iterations ", "iteration"
         found, more = _iterations(instance, goal, limit, before)
         rows = [row for one in found for row in _iteration_rows(one)]
     else:
-        found, more = actions.last_actions(instance, goal, limit, before, outputs=as_json)
+        found, more = actions.last_actions(instance, goal, limit, before)
         again = any(one.get("attempt", 1) > 1 for one in found)
         rows = [_action_row(action, attempt=again) for action in found]
-    what, option = ("iterations", "--iterations ") if iterations else ("actions", "")
-    lines = [] if found else [_none_yet(instance, goal, what)]
-    if found:
-        first = found[0].get("seq", found[0].get("iteration"))
-        command = f"clew history {goal} {option}--before {first}"
-        lines = [*parameters.earlier_lines(more, what, command), *columns(rows)]
-    output.show({"goal": goal, what: found, "more": more}, lines, as_json=as_json)
+    lines = columns(rows)
+    if more:
+        command = f"clew history {goal} {option}--before {found[0][number]}"
+        lines = [*parameters.earlier_lines(more, what, command), *lines]
+    elif not found:
+        running = "" if iterations else _running(instance, goal)
+        lines = [[(f"no {'finished ' if running else ''}{what} yet{running}", "dim")]]
+    return {"goal": goal, what: found, "more": more}, lines
 
 
-def _none_yet(instance: Instance, goal: str, what: str) -> Line:
-    """Return a line saying that there are no actions or iterations yet, and which action is running."""
+def _running(instance: Instance, goal: str) -> str:
+    """Return which action is running, with the command that shows it; "" for none."""
     from clew_daemon.reading.goal_text import shown_action
 
-    flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
+    flights = list(goal_state(instance, goal).in_flight.values())
     if not flights:
-        return [(f"no {what} yet", "dim")]
+        return ""
     running = "running" if instance.holder is not None else "begun before the daemon ended"
     last = flights[-1]
     action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
-    show = f"clew show {clean(goal)} {last.seq}"
-    return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
+    return f"; {running}: #{last.seq} {action} (clew show {clean(goal)} {last.seq})"
 
 
 def _iterations(
@@ -131,7 +126,6 @@ def _iterations(
 def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
     """Yield a row for each call of an iteration: what was done and what was found."""
     from clew_shared.prompt.reasoning import did, found, reasoning_line
-    from clew_shared.record.moment import local
 
     told = ("insights", "learning", "outcome", "raw_output")
     lines = [
@@ -146,7 +140,6 @@ def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
 
 def _action_row(action: Action, *, attempt: bool) -> Line:
     from clew_daemon.reading.goal_text import shown_action
-    from clew_shared.record.moment import local
     from clew_shared.text.words import ordinal
 
     run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""

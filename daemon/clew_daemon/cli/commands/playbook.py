@@ -30,7 +30,6 @@ _archived = parameters.flag("--archived", "List removed and pruned strategies to
 
 
 def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlaybook]:
-    """Return the playbook on record, with its events by their numbers."""
     with ledger_if_any(instance) as reader:
         events = [] if reader is None else list(playbook_events(reader))
     return events, fold(event for _, event in events)

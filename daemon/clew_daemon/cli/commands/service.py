@@ -212,7 +212,6 @@ def _report(done: units.Installed, more: Iterator[str] | Sequence[str] = ()) -> 
 
 
 def _program() -> str:
-    """Return the absolute path of the `clew` beside this Python, or of the one on PATH."""
     beside = Path(sys.executable).with_name("clew")
     if beside.exists():
         return str(beside)

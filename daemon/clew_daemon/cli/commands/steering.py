@@ -15,7 +15,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.control import requests
 from clew_daemon.control.requests import EditRequest, GoalChangeRequest, StatusRequest
-from clew_daemon.reading.client import RequestRefused, send
+from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_file
@@ -134,44 +134,27 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
         with click.open_file(file, "rb") as stream:
             _edited(instance, goal, stream.read(FILE_BYTES_MAX + 1))
         return
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
+        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
     draft = folder / f"{goal}.md"
-    draft.write_text(goal_file(instance, goal), encoding="utf-8")
+    draft.write_text(before := goal_file(instance, goal), encoding="utf-8")
     try:
-        _edit(instance, goal, draft)
-    except (CliError, KeyboardInterrupt, click.Abort) as error:
-        why = f"{error.message}\n" if isinstance(error, CliError) else f"{goal}: "
-        raise CliError(f"{why}nothing was changed; your text is kept in {draft}") from None
+        click.edit(filename=str(draft))
+        if (raw := draft.read_bytes()) == before.encode():
+            print(f"{goal}: nothing was changed")
+        else:
+            _edited(instance, goal, raw)
+    except (CliError, click.ClickException, KeyboardInterrupt, click.Abort) as error:
+        why = getattr(error, "message", "") or "interrupted"
+        again = f"correct it, then: clew edit {goal} --file {draft}"
+        raise CliError(
+            f"{why}\nnothing was changed; your text is kept in {draft}; {again}"
+        ) from None
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _edit(instance: Instance, goal: str, draft: Path) -> None:
-    """Let a person edit until the goal file has no errors, or they have had enough."""
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
-        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
-    before = draft.read_bytes()
-    while True:
-        try:
-            click.edit(filename=str(draft))
-        except click.ClickException as error:
-            raise CliError(error.message) from None
-        if draft.read_bytes() == before:
-            print(f"{goal}: nothing was changed")
-            return
-        try:
-            _edited(instance, goal, draft.read_bytes())
-        except RequestRefused as error:
-            if not parameters.can_ask():
-                raise
-            print_error(error.message)
-            if not click.confirm("Edit it again?", default=True):
-                raise CliError("the goal file has errors") from None
-        else:
-            return
-
-
 def _edited(instance: Instance, goal: str, raw: bytes) -> None:
-    """Send the new goal file, and print what was changed."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

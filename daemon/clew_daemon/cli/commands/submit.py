@@ -62,29 +62,29 @@ def submit(
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
     from clew_daemon.reading import submission
-    from clew_daemon.reading.queries import last_seq
 
     if as_json and wait:
         raise click.UsageError("--json cannot be used with --wait")
     given["workspace"] = _absolute(given["workspace"])
-    options = submission.SubmitOptions(**given)
-    if new and options.workspace is not None:
+    checks = given.pop("checks")
+    values = {key: value for key, value in given.items() if value is not None}
+    if new and "workspace" in values:
         raise click.UsageError("--new cannot be used with --workspace")
-    if options.name is not None and len(goals) > 1:
+    if "name" in values and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
+    options = submission.SubmitOptions(values, checks)
     checked = submission.check_goals(instance, goals, options, new=new)
     is_running = ask(instance.socket, DaemonRequest("ping")) is not None
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
         raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
-    before = last_seq(instance) or 0
     files = [(each.source.name, each.raw) for each in checked]
-    dropped = [submission.Submission(p) for p in submission.drop_all(instance.places.inbox, files)]
+    dropped = submission.drop_all(instance, files)
     code: int | None = None
     try:
         if is_running:
             within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
-            submission.await_decisions(instance, dropped, before, within_s)
+            submission.await_decisions(instance, dropped, within_s)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except CliError:
@@ -102,7 +102,6 @@ def submit(
 
 
 def _absolute(workspace: str | None) -> str | None:
-    """Make the folder absolute, below the working directory; the daemon expands `~`."""
     if not workspace or workspace == "~" or workspace.startswith("~/"):
         return workspace
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -46,21 +47,17 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
         elif on_terminal():
             os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
             colour = not os.environ.get("NO_COLOR")
-            text = [*_diff_lines(found, stat=stat, colour=colour), "\n".join(views.notes(found))]
-            click.echo_via_pager(text, color=colour)  # it ends the last line
+            diff = (
+                views.coloured(line) if colour else line.text for line in views.diff_lines(found)
+            )
+            lines = chain(views.stat_lines(found) if stat else diff, views.notes(found))
+            click.echo_via_pager("\n".join(lines), color=colour)  # it ends the last line
         else:
-            for line in _diff_lines(found, stat=stat, colour=False):
-                print(line, end="")
+            diff = (line.text for line in views.diff_lines(found))
+            for line in views.stat_lines(found) if stat else diff:
+                print(line)
             for note in views.notes(found):
                 print_note(note)
-
-
-def _diff_lines(found: views.GoalDiff, *, stat: bool, colour: bool) -> Iterator[str]:
-    if stat:
-        yield from (f"{line}\n" for line in views.stat_lines(found, colour=colour))
-        return
-    for kind, text in views.diff_lines(found):
-        yield f"{views.coloured(kind, text) if colour else text}\n"
 
 
 @parameters.command(
@@ -150,24 +147,17 @@ WHY_GONE = {
     "special": "a FIFO, a socket or a device",
 }
 SCOPES = {"undo": "the last undo", "attempt": "the last attempt at a subtask"}
-RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
-GIT_GONE = "The git repository is gone, in no snapshot: get `.git` back from a clone or a backup."
-GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
-STAGED = "What is staged in git has changed. An undo leaves that to you."
-IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
 def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     """Return what an undo has done, or why it has not; `shown`: the plan was shown before, and is not listed again."""
-    restored = _counted(answer["restored"], answer["folders"])
-    faults = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
-    faults += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
-    rows = [[(f"  {path}", ""), (clean(why), "red")] for path, why in faults[:SHOWN_MAX]]
-    ended: list[Line] = [
-        *([[("Not restored:", "bold red")]] if rows else []),
-        *columns(rows),
-        *_more_lines(len(faults), rows),
-        [(f"{restored} restored", "bold green"), (f" in {clean(answer['workspace'])}.", "")],
+    why = "it was changed while the undo went on"
+    changed = [cast("NameView", {**one, "reason": why}) for one in answer["changed"]]
+    faults = [*changed, *answer["failed"]]
+    where = f"in {clean(answer['workspace'])}"
+    ended = [
+        *_rows("Not restored:", faults, len(faults), action=False),
+        _bold(f"{_counted(answer['restored'], answer['folders'])} restored {where}.", "green"),
     ]
     if answer["resumed"]:
         return [_bold(f"The undo of {_what(answer)} was interrupted, and is complete now."), *ended]
@@ -180,46 +170,10 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         head = f"Undo of {_what(answer)}:"
         ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
     if answer["can_retry"]:
-        ended.append([("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")])
+        ended.append([(f"`{clean(again)}` again tries to restore the rest.", "")])
     elif not _has_failed(answer) and (answer["restored"] or answer["folders"]):
-        what = f"`{clean(again)}` again reverts this undo."
-        ended.append([("To take this back: ", "bold"), (what, "")])
+        ended.append([(f"`{clean(again)}` again reverts this undo.", "")])
     return ended
-
-
-def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
-    """Return how the user's repository has moved, and the git commands that would go back."""
-    before, now = moved["before"], moved["now"]
-    old, new, branch = (
-        clean(before["commit"])[:12],
-        clean(now["commit"])[:12],
-        clean(before["branch"]),
-    )
-    if before["branch"] != now["branch"]:
-        back = shlex.quote(branch) if branch else f"--detach {old}"
-        ways = [(f"git switch {back}", "back to where it was; the branch keeps its commits")]
-    elif not old:
-        ways = [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
-    else:
-        ways = [(f"git log {old}..{new}", "the commits")] if new else []
-        soft = f"git reset --soft {old}"
-        ways.append((soft, "takes back the commits; files stay as they are"))
-    places = [
-        (f"branch {clean(one['branch'])}, " if one["branch"] else "")
-        + (f"commit {commit}" if commit else "no commit")
-        for one, commit in ((before, old), (now, new))
-    ]
-    commits: list[Line] = [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
-    return [
-        [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
-        [("Files alone would not bring it back, but these git commands can:", "")],
-        [("  before: ", "bold"), (places[0], "")],
-        [("  now:    ", "bold"), (places[1], "")],
-        *([_bold("  commits since:"), *commits] if commits else []),
-        _bold(f"In {clean(workspace)}:"),
-        *columns([[(f"  {command}", ""), (what, "dim")] for command, what in ways]),
-        [("Once HEAD is where it was, the same undo restores the files.", "")],
-    ]
 
 
 def _nothing_lines(answer: UndoView) -> list[Line]:
@@ -233,13 +187,37 @@ def _nothing_lines(answer: UndoView) -> list[Line]:
     return [*_gone_lines(answer), [(nothing, "")], *_limit_lines(answer)]
 
 
+def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
+    """Return how the user's repository has moved, and the git command that goes back."""
+    before, now = moved["before"], moved["now"]
+    old, branch = clean(before["commit"])[:12], clean(before["branch"])
+    if before["branch"] != now["branch"]:
+        back = f"git switch {shlex.quote(branch) if branch else f'--detach {old}'}"
+    else:
+        back = f"git reset --soft {old}" if old else "git update-ref -d HEAD"
+    places = [
+        f"branch {clean(at['branch']) or '(none)'}, commit {clean(at['commit'])[:12] or '(none)'}"
+        for at in (before, now)
+    ]
+    commits: list[Line] = [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
+    return [
+        _bold("Nothing is restored: the git repository is not where it was.", "red"),
+        [(f"  before: {places[0]}", "")],
+        [(f"  now:    {places[1]}", "")],
+        *([[("  commits since:", "")], *commits] if commits else []),
+        [(f"In {clean(workspace)}, this goes back; then the same undo restores the files:", "")],
+        [(f"  {back}", "")],
+    ]
+
+
 def _plan(answer: UndoView, head: str, again: str, *, overwritten: bool) -> list[Line]:
+    resume = "The goal has not ended: `clew continue` continues after the steps that are undone."
     return [
         *_gone_lines(answer),
-        *_rows(head if answer["entries_total"] else "", answer["entries"], answer["entries_total"]),
+        *_rows(head, answer["entries"], answer["entries_total"]),
         *_left_lines(answer, again, overwritten=overwritten),
         *_limit_lines(answer),
-        *([] if answer["ended"] else [[(RESUME, "yellow")]]),
+        *([] if answer["ended"] else [[(resume, "yellow")]]),
     ]
 
 
@@ -253,8 +231,7 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> Iterator[
     head = "1 left as it is:" if stay == 1 else f"{stay} left as they are:"
     yield from _rows(head, left, stay, action=False)
     if count and not overwritten:
-        all_of = "it" if count == 1 else "them"
-        what = f"{counted(count, 'file')} of these" if count < total else all_of
+        what = f"{counted(count, 'file')} of these" if count < total else "what is listed here"
         yield [(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")]
 
 
@@ -263,23 +240,25 @@ def _has_failed(answer: UndoView) -> bool:
 
 
 def _git_lines(answer: UndoView) -> Iterator[Line]:
-    """Yield what is left to do in git."""
+    """Yield what is left to a person to do in git."""
     if places := [_name(one) for one in answer["git_found"]]:
-        yield [(f"The git repository is at {', '.join(places)} now, and stays.", "bold red")]
+        yield _bold(f"The git repository is at {', '.join(places)} now, and stays.", "red")
         yield [(f"  mv {shlex.quote(places[0])} .git   puts it back", "")]
     elif answer["git_gone"]:
-        yield [(GIT_GONE, "bold red")]
+        gone = (
+            "The git repository is gone, in no snapshot: get `.git` back from a clone or a backup."
+        )
+        yield _bold(gone, "red")
+    said = [f"New in the stash: {clean(one)}" for one in answer["stashes"][:STASHES_SHOWN]]
+    if said:
+        said.append("`git stash pop` takes the newest out; `git stash drop` removes it.")
     if answer["git_made"]:
-        yield [(GIT_MADE, "yellow")]
+        said.append("There was no git repository before. It stays: `rm -rf .git` removes it.")
     if answer["staged"]:
-        yield [(STAGED, "yellow")]
-    for one in answer["stashes"][:STASHES_SHOWN]:
-        yield [("New in the stash: ", "yellow"), (clean(one), "")]
-    if answer["stashes"]:
-        yield [("  git stash pop   takes the newest out; git stash drop removes it", "")]
+        said.append("What is staged in git has changed. An undo leaves that to you.")
     if stash := answer["lost_stash"]:
-        yield [("A stash is not in the list any more. While git keeps it:", "yellow")]
-        yield [(f"  git stash apply {stash}", "")]
+        said.append(f"A stash was dropped; while git keeps it: `git stash apply {stash}`")
+    yield from ([(one, "yellow")] for one in said)
 
 
 def _gone_lines(answer: UndoView) -> Iterator[Line]:
@@ -296,20 +275,20 @@ def _gone_lines(answer: UndoView) -> Iterator[Line]:
 
 def _limit_lines(answer: UndoView) -> Iterator[Line]:
     yield from _git_lines(answer)
-    yield [(IGNORED, "dim")]
+    yield [("Ignored files are in no snapshot: they stay as they are.", "dim")]
     if left_out := answer["left_out"]:
         names = [f"{_name(one)} ({clean(one.get('why', ''))})" for one in answer["left_out_names"]]
         names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
-        are = "1 more file is" if left_out == 1 else f"{left_out} more files are"
-        why = f"{are} in no snapshot (too large, unreadable or special): {', '.join(names)}"
-        yield [(why, "dim")]
+        yield [(f"In no snapshot either: {', '.join(names)}", "dim")]
 
 
 def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = True) -> list[Line]:
     """Return a list of names with what is done to each, or why it is left; nothing for none."""
     rows: list[Line] = []
     for one in entries[:SHOWN_MAX]:
-        why = [(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []
+        reason = one.get("reason", "")
+        is_told = reason or not action
+        why = [(clean(REASONS.get(reason, reason)), "magenta")] if is_told else []
         done = one.get("action", "") if action else ""
         rows.append([(f"  {done}", ACTION_STYLE.get(done, "")), (_name(one), ""), *why])
     return [_bold(head), *columns(rows), *_more_lines(total, rows)] if rows else []
@@ -332,8 +311,8 @@ def _what(answer: UndoView) -> str:
     return SCOPES.get(answer["scope"], "the whole goal")
 
 
-def _bold(text: str) -> Line:
-    return [(text, "bold")]
+def _bold(text: str, colour: str = "") -> Line:
+    return [(text, f"bold {colour}".strip())]
 
 
 def _name(one: NameView) -> str:

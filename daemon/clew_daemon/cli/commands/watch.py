@@ -159,7 +159,6 @@ def entry_line(entry: Entry) -> str:
 
 
 def _lines(text: str, chars: int = OUTPUT_CHARS) -> list[str]:
-    """Return the lines of a text that are not blank, cleaned and shortened."""
     return [short(each, chars) for each in text.splitlines() if each.strip()]
 
 
