@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clew_shared.record.state import State
 
@@ -40,15 +40,9 @@ _LOOKUP = re.compile(r"\b(?:PATH|PYTHON\w*)=")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _MODULE = re.compile(r"\s+(?:-[bBdEIOqsSuv]+\s+)*-m\s+([A-Za-z_][\w.]*)")
 _FOUND = re.compile(r"^missing:(\d+):(program|module)$", re.MULTILINE)
-_NO_MODULE = 7
-_FIND = (
-    "import importlib.util as u, sys; "
-    f"sys.exit({_NO_MODULE} if u.find_spec(sys.argv[1]) is None else 0)"
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """A program, by its bare name; with a `module` an interpreter of Python that is to run it."""
 
     program: str
@@ -79,16 +73,11 @@ def due(state: State) -> dict[str, Tool]:
 def probe(tools: Iterable[Tool]) -> str:
     """Return a command for the shell that prints which of the tools are missing."""
     lines = []
-    for number, tool in enumerate(tools):
-        lines.append(
-            f"if ! command -v {tool.program} >/dev/null 2>&1; then echo missing:{number}:program"
-        )
-        if tool.module:
-            lines += [
-                f'else {tool.program} -c "{_FIND}" {tool.module} >/dev/null 2>&1',
-                f"  if [ $? -eq {_NO_MODULE} ]; then echo missing:{number}:module; fi",
-            ]
-        lines.append("fi")
+    for n, (program, module) in enumerate(tools):
+        find = f"import importlib.util as u; u.find_spec('{module}') or print('missing:{n}:module')"
+        then = f'{program} -c "{find}" 2>/dev/null' if module else ":"
+        there = f"command -v {program} >/dev/null 2>&1"
+        lines.append(f"if {there}; then {then}; else echo missing:{n}:program; fi")
     return "\n".join(lines)
 
 
@@ -96,30 +85,28 @@ def missing(tools: Mapping[str, Tool], output: str) -> dict[str, str]:
     """Return what is missing, by the names of the checks, from what `probe` has printed."""
     named, found = list(tools.items()), {}
     for number, what in _FOUND.findall(output):
-        name, tool = named[int(number)]
-        no_program = f"there is no program `{tool.program}` on the PATH of commands"
-        no_module = f"`{tool.program}` has no module `{tool.module}`"
-        found[name] = no_program if what == "program" else no_module
+        name, (program, module) = named[int(number)]
+        found[name] = f"there is no program `{program}` on the PATH of commands"
+        if what == "module":
+            found[name] = f"`{program}` has no module `{module}`"
     return found
 
 
-def _is_made(tool: Tool, texts: list[str]) -> bool:
+def _is_made(tool: Tool, texts: Iterable[str]) -> bool:
     """Return whether the goal may be about to make or to install a tool, by its own words."""
     name = tool.module or tool.program
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
     lines = [line for text in texts for line in text.splitlines() if word.search(line)]
-    if name not in TOOLS and not _PYTHON.fullmatch(name) and lines:
-        return True
-    return any("install" in line.lower() for line in lines)
+    is_known = name in TOOLS or _PYTHON.fullmatch(name)
+    return bool(lines and not is_known) or any("install" in line.lower() for line in lines)
 
 
 def _texts(state: State) -> Iterator[str]:
     """Yield the texts that say what the goal does: its own, those of its tree, and the steps of a runbook."""
-    yield state.spec.description
-    yield state.spec.notes
+    yield from (state.spec.description, state.spec.notes)
     for task in state.goal.tasks:
         yield task.description
         for subtask in task.subtasks:
             yield subtask.description
-            for step in subtask.steps:
-                yield from (value for value in step["args"].values() if isinstance(value, str))
+            values = (value for step in subtask.steps for value in step["args"].values())
+            yield from (value for value in values if isinstance(value, str))

@@ -23,7 +23,7 @@ from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import closer_look, explanation
+from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest
@@ -33,7 +33,6 @@ TOOLS_S = 10.0
 TOOLS_BYTES = 65_536
 CHECK_OUTPUT_CHARS = 4_000
 TRACE_CHARS = 1_000
-COMMAND_CHARS = 200
 TRACE_S = 30.0
 VALUE_CHARS_MIN = 4  # Shorter values of variables are no keys
 CHECK_TRIES = 2  # A check changes nothing that counts: where the executor dies, it may be run again
@@ -186,11 +185,8 @@ class Checks:
         trace = self._without_values(traced.output.strip())
         if traced.passed or traced.exit_code is None or not trace:
             return run
-        look = closer_look(trace, cmd)
-        looked = await self._ran(name, look, TRACE_S) if look else run
-        seen = self._without_values(looked.output) if looked.passed else ""
         ran = f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
-        return replace(run, output=explanation(trace, cmd, seen, COMMAND_CHARS) or ran)
+        return replace(run, output=explanation(trace, cmd) or ran)
 
     def _without_values(self, text: str) -> str:
         """Return a text without the values of the variables that the config passes on: they may be keys."""

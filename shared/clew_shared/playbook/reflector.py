@@ -32,16 +32,18 @@ Kind = Enum("Kind", "LIST READ WRITE SEARCH TEST INSTALL BUILD RUN GIT_LOOK GIT_
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One step of a call; `is_known`: its result was given, `is_shell`: it is a command line."""
+    """One step of a call, which has a number from 1; `is_shell`: it is a command line."""
 
     kind: Kind
     target: str
     shown: str
-    call: int
-    failed: bool
-    is_known: bool
+    number: int
+    call: ToolCall
     is_shell: bool
-    output: str
+
+    @property
+    def failed(self) -> bool:
+        return self.call.result.casefold() in _FAILED
 
     @property
     def touches_test(self) -> bool:
@@ -57,11 +59,9 @@ def _is_test(path: str) -> bool:
     return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
 
-_SHELL = (
-    *("run_cmd", "run_command", "bash", "shell", "sh", "terminal", "execute", "execute_command"),
-    *("execute_bash", "run_shell", "run_shell_command", "exec", "run", "command"),
-)
 _TOOLS = {
+    Kind.RUN: "run_cmd run_command bash shell sh terminal execute execute_command execute_bash run_shell"
+    " run_shell_command exec run command",
     Kind.LIST: "list_files list_directory list_dir ls glob tree find_files",
     Kind.READ: "read_file read view_file view open_file cat read_files open",
     Kind.WRITE: "write_file edit_file create_file create write edit apply_patch patch str_replace insert multi_edit",
@@ -72,6 +72,8 @@ _TOOLS = {
     Kind.GIT_LOOK: "git_status git_diff git_log git_show",
     Kind.GIT_CHANGE: "git_commit git_add git_push git_merge git_checkout",
 }
+"""The names of tools; those of `RUN` are shells."""
+
 _COMMANDS = {
     Kind.INSTALL: "pip install, uv sync, uv add, poetry install, npm install, npm ci, pnpm install, yarn add,"
     " apt install, apt-get install, brew install, bundle install, gem install, cargo add, go get, make install",
@@ -90,15 +92,13 @@ _COMMANDS = {
 
 _KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
 _KIND_OF_COMMAND = {
-    words.strip(): kind for kind, listed in _COMMANDS.items() for words in listed.split(",")
+    words: kind for kind, listed in _COMMANDS.items() for words in re.split(", *", listed.strip())
 }
 _LONGEST_PREFIX = 3
 _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
-_PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
-_EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool", "text_editor"))
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")
@@ -108,55 +108,26 @@ _FAILED = frozenset(("failure", "error", "timeout", "interrupted", "failed"))
 
 def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
     """Return the steps of the calls in order; a shell command with several parts is several steps."""
-    calls = enumerate(tool_calls, start=1)
-    return [step for number, call in calls for step in _steps_of(call, number)]
+    found = []
+    for number, call in enumerate(tool_calls, start=1):
+        tool = _KIND_OF_TOOL.get(call.name.casefold(), Kind.OTHER)
+        is_shell = tool is Kind.RUN
+        if is_shell:
+            parts = [(*_command_kind(part), part) for part in _commands(call)]
+        else:
+            target = _parameter(call, _SEARCH_NAMES if tool is Kind.SEARCH else _PATH_NAMES)
+            parts = [(tool, target, f"{call.name} {target}")]
+        for kind, target, text in parts:
+            shown = in_one_line(text, _SHOWN_CHARS)
+            found.append(ToolStep(kind, target, shown, number, call, is_shell))
+    return found
 
 
-def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
-    line = _command_line(call)
-    if line is None:
-        kind, target = _tool_kind(call)
-        return [_step(call, number, kind, target, f"{call.name} {target}")]
-    plain = line.partition("<<")[0]  # a here-document follows
+def _commands(call: ToolCall) -> list[str]:
+    """Return the simple commands of a command line."""
+    plain = _parameter(call, _COMMAND_NAMES).partition("<<")[0]  # a here-document follows
     parts = [_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain)]
-    real = [part for part in parts if part and not part.startswith(("cd ", "#"))]
-    return [_step(call, number, *_command_kind(part), part, is_shell=True) for part in real]
-
-
-def _step(
-    call: ToolCall, number: int, kind: Kind, target: str, shown: str, *, is_shell: bool = False
-) -> ToolStep:
-    failed, is_known = call.result.casefold() in _FAILED, bool(call.result)
-    shown = in_one_line(shown, _SHOWN_CHARS)
-    return ToolStep(kind, target, shown, number, failed, is_known, is_shell, call.output)
-
-
-def _command_line(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool, or of a tool that is itself a program."""
-    name = call.name.casefold()
-    line = _parameter(call, _COMMAND_NAMES)
-    if name in _SHELL:
-        return line
-    known = name in _KIND_OF_TOOL or name in _EDITORS
-    return None if known or set(call.parameters) != {"cmd"} else f"{call.name} {line}".strip()
-
-
-def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
-    name = call.name.casefold()
-    kind = _KIND_OF_TOOL.get(name, Kind.OTHER)
-    target = _parameter(call, _SEARCH_NAMES if kind is Kind.SEARCH else _PATH_NAMES)
-    if name in _EDITORS:
-        verb, _, rest = _parameter(call, _COMMAND_NAMES).partition(" ")
-        return Kind.READ if verb == "view" else Kind.WRITE, target or _path_in(rest)
-    if target or kind is Kind.SEARCH:
-        return kind, target or _parameter(call, _COMMAND_NAMES)
-    return kind, _path_in(_parameter(call, _COMMAND_NAMES))
-
-
-def _path_in(text: str) -> str:
-    """Return the path that a command starts with, or "" where it starts with something else."""
-    first = next(iter(text.split()), "").strip("'\"")
-    return first if _PATH.fullmatch(first) else ""
+    return [part for part in parts if part and not part.startswith(("cd ", "#"))]
 
 
 def _parameter(call: ToolCall, names: Iterable[str]) -> str:
@@ -189,6 +160,7 @@ Category = Literal["file_operations", "code_navigation", "testing", "shell_comma
                    "error_handling"]
 # fmt: on
 Trigger = Callable[[Sequence[ToolStep]], Sequence[ToolStep]]
+"""Finds the steps of a run that a rule is about, none where it is not about the run."""
 Matcher = Callable[[ToolStep], bool]
 Relation = Callable[[ToolStep, ToolStep], bool]
 """Whether a later step (the second argument) belongs to the first one of its pair."""
@@ -204,8 +176,6 @@ class Rule:
     tip: str
 
 
-_SUCCESSES = frozenset(("success", "completed", "ok"))
-_ERRORS = frozenset(("error", "failure", "failed", "timeout"))
 _SHOWN_STEPS = 4
 
 
@@ -231,21 +201,26 @@ class ExecutionReflector:
         self, query: str, tool_calls: Iterable[ToolCall], outcome: str
     ) -> Reflection | None:
         """Return the lesson of a run, or None; an `outcome` but "success" and kinds of errors teaches nothing."""
-        calls, kind = list(tool_calls), str(outcome).casefold()
+        calls = list(tool_calls)
         if len(calls) < self.min_tool_calls:
             return None
         done = steps(calls)
-        rules = ERROR_RULES if kind in _ERRORS else SUCCESS_RULES if kind in _SUCCESSES else ()
-        for rule in sorted(rules, key=lambda rule: -rule.confidence):
+        for rule in sorted(_rules(str(outcome).casefold()), key=lambda rule: -rule.confidence):
             if rule.confidence >= self.min_confidence and (seen := rule.trigger(done)):
                 shown = " → ".join(step.shown for step in seen[:_SHOWN_STEPS])
-                numbers = ", ".join(f"call {step.call} {step.shown!r}" for step in seen)
+                numbers = ", ".join(f"call {step.number} {step.shown!r}" for step in seen)
                 asked = " ".join(str(query or "").split())[:80]
                 why = f"{numbers}, of {len(calls)} calls; outcome {outcome}; asked: {asked!r}"
-                numbered = tuple(dict.fromkeys(step.call for step in seen))
+                numbered = tuple(dict.fromkeys(step.number for step in seen))
                 content = f"{rule.tip} (seen: {shown})"
                 return Reflection(rule.category, content, rule.confidence, why, numbered)
         return None
+
+
+def _rules(outcome: str) -> Sequence[Rule]:
+    if outcome in ("error", "failure", "failed", "timeout"):
+        return ERROR_RULES
+    return SUCCESS_RULES if outcome in ("success", "completed", "ok") else ()
 
 
 # ---- what finds a rule in a run
@@ -302,10 +277,9 @@ def wrote_test_first(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
     """Find a test that was written before any code, the first code written, and the test run after it."""
     writes = [step for step in done if step.kind is Kind.WRITE and not step.failed]
     code = next((step for step in writes if not step.touches_test), None)
-    if not writes or code is None or writes[0] is code or not code.target:
+    if code is None or writes[0] is code or not code.target:
         return ()
-    at = next(place for place, step in enumerate(done) if step is code)
-    run = next((step for step in done[at + 1 :] if step.kind is Kind.TEST), None)
+    run = next((s for s in done[done.index(code) + 1 :] if s.kind is Kind.TEST), None)
     return [writes[0], code, run] if run else ()
 
 
@@ -315,9 +289,9 @@ def blamed(matches: Matcher, output: str = "", *, listed: bool | None = None) ->
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
         step = _to_blame(done)
-        if step is None or not matches(step) or not pattern.search(step.output):
+        if step is None or not matches(step) or not pattern.search(step.call.output):
             return ()
-        was_listed = any(one.kind is Kind.LIST and one.call < step.call for one in done)
+        was_listed = any(one.kind is Kind.LIST and one.number < step.number for one in done)
         return (step,) if listed in {None, was_listed} else ()
 
     return find
@@ -325,7 +299,7 @@ def blamed(matches: Matcher, output: str = "", *, listed: bool | None = None) ->
 
 def _to_blame(done: Sequence[ToolStep]) -> ToolStep | None:
     """Return the last step that failed and did not succeed later; the last of all where no result is known."""
-    if not any(step.is_known for step in done):
+    if not any(step.call.result for step in done):
         return done[-1] if done else None
     succeeded = set[tuple[str, str]]()
     for step in reversed(done):
@@ -337,11 +311,7 @@ def _to_blame(done: Sequence[ToolStep]) -> ToolStep | None:
 
 
 def _is_command(step: ToolStep) -> bool:
-    return step.is_shell or step.kind in {Kind.TEST, Kind.INSTALL, Kind.BUILD, Kind.RUN}
-
-
-def _refused(step: ToolStep) -> bool:
-    return step.kind is Kind.OTHER and not step.is_shell and bool(step.output)
+    return step.is_shell or step.kind in (Kind.TEST, Kind.INSTALL, Kind.BUILD)
 
 
 _PROGRAMS = (Kind.RUN, Kind.TEST, Kind.BUILD)
@@ -388,7 +358,7 @@ ERROR_RULES: tuple[Rule, ...] = (
          "When a command fails, verify the environment (folder, tools, dependencies) first"),
     Rule("error_handling", 0.6, blamed(of_kind(Kind.WRITE, Kind.GIT_CHANGE)),
          "When a change fails, check its preconditions: that the file is there and as expected"),
-    Rule("error_handling", 0.6, blamed(_refused),
+    Rule("error_handling", 0.6, blamed(lambda step: step.kind is Kind.OTHER and not step.is_shell, r"\S"),
          "When a tool refuses a call, correct the argument that its message names"),
 )
 # fmt: on

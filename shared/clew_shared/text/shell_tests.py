@@ -7,12 +7,10 @@ in its trace, dash does not.
 
 import re
 import shlex
-from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 from clew_shared.text.shorten import beginning, without_middle
 
-VALUE_CHARS = 300
+COMMAND_CHARS, VALUE_CHARS = 200, 300
 SILENT = "It printed nothing. This command failed:\n+ "
 GOT = "got "
 """Begins the reason where a value that was computed is not the expected one."""
@@ -43,67 +41,25 @@ _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
 """Options that neither invert what is found nor take a value."""
 
-_HIDING: Final = str.maketrans("", "", "Lchloq")
-"""Those of them that hide the lines, or a part of them."""
-
-LINES_SHOWN = 5
-
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
-def failed_command(trace: str) -> str:
-    """Return the last command of a trace as the shell shows it, "" for none; its values may have several lines."""
-    at = ("\n" + trace).rfind("\n+ ")
-    return trace[at + len("+ ") :].strip() if at >= 0 else ""
-
-
-def why_failed(trace: str, command: str, seen: Sequence[str] = ()) -> str:
-    """Return why the last command of a trace failed, "" where that is not known; `command` is what was traced.
-
-    `seen` are the lines that `closer_look` showed.
-    """
-    failed = failed_command(trace)
-    words = _words(failed)
-    name = words[0] if words else ""
-    if found := _plain_grep(words, command):
-        return _why_grep(found, seen)
-    if name not in _CLOSING or not words[-1].endswith(_CLOSING[name]):
-        return ""
-    given = words[1:-1] if _CLOSING[name] else words[1:]
-    return _why_test(given, command) or _why_test(_unquoted(failed), command)
-
-
-def closer_look(trace: str, command: str) -> str:
-    """Return a command that shows more than the trace of what failed, "" for none.
-
-    It shows the lines that a `! grep` must not find, and of a file that is not executable, whether it exists.
-    """
-    words = _words(failed_command(trace))
-    if "\n+ cd " in f"\n{trace}":  # its names are of another folder
-        return ""
-    if words[:2] in (["test", "-x"], ["[", "-x"]) and len(words) > 2:
-        there = f"it exists; chmod +x {words[2]} makes it executable"
-        return f"test -e {shlex.quote(words[2])} && echo {shlex.quote(there)}"
-    found = _plain_grep(words, command)
-    if not found or not found.unwanted:
-        return ""
-    options = (word.translate(_HIDING) for word in words[1:] if word.startswith("-"))
-    grep = ["grep", "-Hn", *(one for one in options if one != "-"), "--", found.pattern]
-    return f"{shlex.join([*grep, *found.files])} | head -n {LINES_SHOWN}"
-
-
-def explanation(trace: str, command: str, seen: str, command_chars: int) -> str:
+def explanation(trace: str, command: str) -> str:
     """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why.
 
-    `seen` is what `closer_look` showed.
+    `trace` is that of the shell, `command` what was traced.
     """
-    lines = [beginning(line, VALUE_CHARS) for line in seen.strip().splitlines()[:LINES_SHOWN]]
-    why = why_failed(trace, command, lines)
-    if why and lines:
-        why = f"{why}: {' | '.join(lines)}"
-    failed = without_middle(failed_command(trace).replace("\n", "\\n"), command_chars)
-    return f"{SILENT}{failed}\n{why}\n" if why else ""
+    at = ("\n" + trace).rfind("\n+ ")  # the last command; its values may have several lines
+    failed = trace[at + len("+ ") :].strip() if at >= 0 else ""
+    words = _words(failed)
+    name = words[0] if words else ""
+    why = _why_grep(words, command) if name == "grep" else ""
+    if name in _CLOSING and words[-1].endswith(_CLOSING[name]):
+        given = words[1:-1] if _CLOSING[name] else words[1:]
+        why = _why_test(given, command) or _why_test(_unquoted(failed), command)
+    shown = without_middle(failed.replace("\n", "\\n"), COMMAND_CHARS)
+    return f"{SILENT}{shown}\n{why}\n" if why else ""
 
 
 def said_why(output: str) -> str:
@@ -147,35 +103,16 @@ def _why_test(words: list[str], command: str) -> str:
     return ""
 
 
-class _Grep(NamedTuple):
-    """A grep that looks in files, with options that change neither; `unwanted`: it must not find anything."""
-
-    pattern: str
-    files: list[str]
-    unwanted: bool
-
-
-def _plain_grep(words: list[str], command: str) -> _Grep | None:
-    """Return what a grep looks for; None where that, or whether it must be found, is not certain."""
-    if words[:1] != ["grep"]:
-        return None
-    operands = [word for word in words[1:] if not word.startswith("-")]
+def _why_grep(words: list[str], command: str) -> str:
+    """Return what a grep did not find in its files, or found where it must not; "" where that is not certain."""
     options = [word for word in words[1:] if word.startswith("-")]
+    pattern, *files = [word for word in words[1:] if word not in options] or [""]
     before = _before(words, command)
-    unwanted = "!" in before
-    certain = len(before) == 1 if unwanted else bool(before)
-    if len(operands) < 2 or not certain or not all(map(_PLAIN_GREP.fullmatch, options)):
-        return None
-    return _Grep(operands[0], operands[1:], unwanted)
-
-
-def _why_grep(found: _Grep, seen: Sequence[str]) -> str:
-    """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
-    if found.unwanted:
-        there = [name for name in found.files if any(line.startswith(f"{name}:") for line in seen)]
-        where = " and ".join(there) or " or ".join(found.files)
-        return f"{_shown(found.pattern)} is still in {where}"
-    return f"{_shown(found.pattern)} was not found in {' and '.join(found.files)}"
+    if not files or not before or not all(map(_PLAIN_GREP.fullmatch, options)):
+        return ""
+    if "!" not in before:
+        return f"{_shown(pattern)} was not found in {' and '.join(files)}"
+    return f"{_shown(pattern)} is still in {' or '.join(files)}" if before == {"!"} else ""
 
 
 def _before(words: list[str], command: str) -> set[str]:
