@@ -21,29 +21,13 @@ class Tool:
     parameters: Schema
 
 
-@dataclass(frozen=True)
-class BuiltInTool(Tool):
-    """A tool of the catalogue. An argument that is a path is called `path` or `*_path`: signatures go by that."""
-
-    writes_only: bool = False
-    """Its output says nothing new: the result alone is its outcome."""
-    idle: bool = False
-    """It does not act: its success proves nothing."""
-    shows_text: bool = False
-    """It shows a text for its own sake, so that more of its output stays in a prompt."""
-    small_goals: bool = True
-    """Whether it is offered for small goals too: every tool costs tokens in every turn."""
-    in_shell: bool = False
-    """Whether a short shell command does the same, so that a small goal without a plan does not need it."""
-
-
 def text_schema(description: str) -> Schema:
     """Return the schema of an argument that is a text."""
     return {"type": "string", "description": description}
 
 
-def _whole(description: str, minimum: int = 1) -> Schema:
-    return {"type": "integer", "minimum": minimum, "description": description}
+def _whole(description: str) -> Schema:
+    return {"type": "integer", "minimum": 1, "description": description}
 
 
 def schema(*optional: str, **properties: Schema) -> Schema:
@@ -59,8 +43,8 @@ def schema(*optional: str, **properties: Schema) -> Schema:
 _PATH = text_schema("Path of a file, relative to the workspace.")
 _SECONDS = {"type": "number", "minimum": 0}
 
-TOOLS = (
-    BuiltInTool(
+TOOLS = (  # an argument that is a path is called `path` or `*_path`: signatures go by that
+    Tool(
         "run_cmd",
         "Run any shell command: mkdir, mv, rm, sed, sort, tests, or several joined by &&. "
         "Returns output and exit code.",
@@ -73,7 +57,7 @@ TOOLS = (
             timeout_s={**_SECONDS, "description": "Stop the command after this many seconds."},
         ),
     ),
-    BuiltInTool(
+    Tool(
         "read_file",
         "Read a text file.",
         schema(
@@ -83,15 +67,13 @@ TOOLS = (
             start_line=_whole("First line to read; the first is 1."),
             max_lines=_whole("How many lines to read at most."),
         ),
-        shows_text=True,
     ),
-    BuiltInTool(
+    Tool(
         "write_file",
         "Create or replace a file: its whole content.",
         schema(path=_PATH, content=text_schema("The whole new text of the file.")),
-        writes_only=True,
     ),
-    BuiltInTool(
+    Tool(
         "edit_file",
         "Replace exact text in a long file.",
         schema(
@@ -101,9 +83,8 @@ TOOLS = (
             new=text_schema("The text to put in its place."),
             count=_whole("How often `old` is in the file, if more than once; all are replaced."),
         ),
-        writes_only=True,
     ),
-    BuiltInTool(
+    Tool(
         "list_files",
         "List files and folders.",
         schema(
@@ -112,9 +93,8 @@ TOOLS = (
             path=text_schema("Folder to list, relative to the workspace. Default: the workspace."),
             depth=_whole("How many levels deep. Default: 3."),
         ),
-        in_shell=True,
     ),
-    BuiltInTool(
+    Tool(
         "search",
         "Search the text of files for a regular expression.",
         schema(
@@ -124,9 +104,8 @@ TOOLS = (
             path=text_schema("File or folder to search in. Default: the workspace."),
             max=_whole("How many matches to return at most. Default: 100."),
         ),
-        in_shell=True,
     ),
-    BuiltInTool(
+    Tool(
         "wait",
         "Wait for something that is running.",
         schema(
@@ -134,18 +113,13 @@ TOOLS = (
             seconds={**_SECONDS, "description": "How many seconds."},
             why=text_schema("What you are waiting for."),
         ),
-        idle=True,
-        small_goals=False,
     ),
-    BuiltInTool(
+    Tool(
         "recall",
         "Show an earlier output again, in full.",
         schema(seq=_whole("The action's number.")),
-        idle=True,
-        shows_text=True,
-        small_goals=False,
     ),
-    BuiltInTool(
+    Tool(
         "finish",
         "Say that the whole goal is done.",
         schema(
@@ -156,11 +130,20 @@ TOOLS = (
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
-WRITE_ONLY_TOOLS = frozenset(tool.name for tool in TOOLS if tool.writes_only)
+WRITE_ONLY_TOOLS = frozenset({"write_file", "edit_file"})
+"""Their output says nothing new: the result alone is their outcome."""
+
+IDLE_TOOLS = frozenset({"wait", "recall"})
+"""They do not act: their success proves nothing."""
+
+TEXT_TOOLS = frozenset({"read_file", "recall"})
+"""They show a text for its own sake, so that more of their output stays in a prompt."""
+
+SHELL_TOOLS = frozenset({"list_files", "search"})
+"""A short shell command does the same, so that a small goal without a plan does not need them."""
+
 NO_LONGER = "; no longer in it: "
 """In the result of `write_file`: between what was written and the lines that the file has lost."""
 
 NO_EDIT = "old and new are the same"
 """Begins the error of an `edit_file` that would change nothing."""
-
-IDLE_TOOLS = frozenset(tool.name for tool in TOOLS if tool.idle)

@@ -14,6 +14,7 @@ from clew_shared.record.daemon_events import (
     BulletRestored,
     BulletTagged,
     BulletUpdated,
+    PlaybookEvent,
 )
 from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
@@ -68,10 +69,12 @@ class Draft:
         """Add what a run taught; a known lesson counts as neutral, once, unless this outcome has `credited` it."""
         book = self.playbook
         for one in lessons:
-            known = book.find(one.section, one.content)
-            recorded = known or book.find(one.section, one.content, archived=True)
-            has_room = recorded is None and len(book.bullets()) < BULLETS_MAX
-            if has_room or (known and known.id not in credited):
+            if known := book.find(one.section, one.content):
+                is_due = known.id not in credited
+            else:
+                was_removed = book.find(one.section, one.content, archived=True)
+                is_due = not was_removed and len(book.bullets()) < BULLETS_MAX
+            if is_due:
                 self._add(one)
 
     def tag(
@@ -129,18 +132,20 @@ class Draft:
 
     def _apply(self, delta: Mapping[str, Any]) -> str:
         """Apply one delta of an agent; return the id that it touched."""
-        op, section, content = (delta.get(key) for key in ("op", "section", "content"))
-        if op == "add":
-            if not isinstance(section, str) or not isinstance(content, str):
+        match delta:
+            case {"op": "add", "section": str(section), "content": str(content)}:
+                return self._add(Lesson(section, content))
+            case {"op": "add"}:
                 raise DeltaError("`add` needs `section` and `content`, both strings")
-            return self._add(Lesson(section, content))
-        if op not in ("tag", "update", "remove"):
-            raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
-        bullet = self._existing(delta.get("id"))
+            case {"op": "tag" | "update" | "remove" as op}:
+                bullet = self._existing(delta.get("id"))
+            case _:
+                wrong = delta.get("op")
+                raise DeltaError(f"{wrong!r} is not one of add, tag, update, remove")
         if op == "remove":
             self.remove(bullet.id, "by the agent")
         elif op == "update":
-            self._update(bullet, content)
+            self._update(bullet, delta.get("content"))
         elif delta.get("tag") not in TAGS:
             raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
         else:
@@ -169,17 +174,15 @@ class Draft:
 
     def _put(self, found: Bullet, evidence: str, actions: tuple[int, ...] = ()) -> str:
         """Record a strategy that is new here, and return its id: its own where that is free."""
-        known = [*self.playbook.bullets(), *self.playbook.archived()]
-        if len(self.playbook.bullets()) >= BULLETS_MAX:
+        live = self.playbook.bullets()
+        if len(live) >= BULLETS_MAX:
             raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
-        free = _ID.fullmatch(found.id) and all(one.id != found.id for one in known)
+        taken = {one.id for one in (*live, *self.playbook.archived())}
+        free = _ID.fullmatch(found.id) and found.id not in taken
         own_id = found.id if free else self.playbook.next_id(found.section)
         same = {name: getattr(found, name) for name in _AS_RECORDED} | {"id": own_id}
-        dates = {
-            "expires_at": seconds(found.expires_at),
-            "created_at": found.created_at if seconds(found.created_at) else "",
-        }
-        self._record(BulletAdded(at=self.at, evidence=evidence, actions=actions, **same, **dates))
+        same["created_at"] = found.created_at if seconds(found.created_at) else ""
+        self._record(BulletAdded(at=self.at, evidence=evidence, actions=actions, **same))
         return own_id
 
     def _existing(self, bullet_id: object) -> Bullet:
@@ -202,25 +205,23 @@ def fold(events: Iterable[ev.Event]) -> LearnedPlaybook:
 
 def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
     """Apply one event to the playbook, in place; an unknown id changes nothing."""
+    known = playbook.get_bullet(event.id) if isinstance(event, PlaybookEvent) else None
     match event:
         case BulletAdded():
             bullet = Bullet(
                 **event.model_dump(include=_AS_RECORDED),
                 created_at=event.created_at or iso(event.at),
-                expires_at=iso(event.expires_at) if event.expires_at else "",
             )
             bullet.updated_at = iso(event.at)
             playbook.put(bullet)
-        case BulletTagged():
-            if known := playbook.get_bullet(event.id):
-                known.tag(event.tag, event.times, iso(event.at))
-                if known.expires_at and event.expires_at:
-                    known.expires_at = iso(event.expires_at)
-                if event.seen:
-                    known.see(event.source_goal)
-        case BulletUpdated():
-            if known := playbook.get_bullet(event.id):
-                known.content, known.updated_at = event.content, iso(event.at)
+            if event.expires_at:  # one of clew 0.1.0, which has had its time
+                playbook.remove_bullet(event.id)
+        case BulletTagged() if known:
+            known.tag(event.tag, event.times, iso(event.at))
+            if event.seen:
+                known.see(event.source_goal)
+        case BulletUpdated() if known:
+            known.content, known.updated_at = event.content, iso(event.at)
         case BulletRemoved():
             playbook.remove_bullet(event.id)
         case BulletRestored():

@@ -175,7 +175,7 @@ def select(
     The rank is Wilson's lower bound of help against harm, plus relevance and recency. The trial share goes to those
     without a verdict; places that one kind leaves free go to the other.
     """
-    live = [bullet for bullet in bullets if not bullet.expired(at) and bullet.is_shown]
+    live = [bullet for bullet in bullets if bullet.is_shown]
     words = key_words(goal)
     ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
     proven = [one for one in ranked if one.verdicts]

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import NamedTuple
 
 
 def _words(text: str) -> frozenset[str]:
@@ -68,20 +68,19 @@ def stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > _SHORTEST_STEM else word
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(NamedTuple):
     """What a strategy says: its steps in order, each as words with whether they are negated.
 
-    `particulars` are numbers, paths and identifiers; `sequence` are its words in order, where the order matters.
+    `order` has the words whose order matters: all where a direction is among them, else numbers, paths and identifiers.
     """
 
     steps: tuple[frozenset[tuple[str, bool]], ...]
-    sequence: tuple[str, ...]
-    particulars: tuple[str, ...]
+    order: tuple[str, ...]
 
     @property
-    def words(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(word for word, _ in step) for step in self.steps)
+    def words(self) -> list[set[str]]:
+        """The words of each step, negated or not."""
+        return [{word for word, _ in step} for step in self.steps]
 
 
 @lru_cache(maxsize=4096)
@@ -90,8 +89,9 @@ def meaning(text: str) -> Meaning:
     plain = without_evidence(text)
     words = tokens(plain)
     steps = tuple(frozenset(_flagged(tokens(part))) for part in _in_order(plain))
-    sequence = tuple(word for word, _ in _flagged(words)) if _DIRECTIONS & {*words} else ()
-    return Meaning(steps, sequence, tuple(filter(_is_particular, words)))
+    if _DIRECTIONS.isdisjoint(words):
+        return Meaning(steps, tuple(filter(_is_particular, words)))
+    return Meaning(steps, tuple(word for word, _ in _flagged(words)))
 
 
 def without_evidence(text: str) -> str:
@@ -115,12 +115,10 @@ def same(a: str, b: str) -> bool:
 def opposite(a: str, b: str) -> bool:
     """Return whether two strategies contradict: one negates the other, or reverses its order."""
     first, second = meaning(a), meaning(b)
-    if sorted(first.particulars) != sorted(second.particulars) or not any(first.steps):
-        return False
-    if first.words == second.words:
-        swapped = first.sequence != second.sequence and bool(_SWAPPED_BY & {*first.sequence})
-        return first.steps != second.steps or swapped
-    return len(first.steps) > 1 and first.steps == second.steps[::-1]
+    if first.words != second.words:
+        return len(first.steps) > 1 and first.steps == second.steps[::-1]
+    swapped = first.order != second.order and not _SWAPPED_BY.isdisjoint(first.order)
+    return first.steps != second.steps or swapped
 
 
 def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:

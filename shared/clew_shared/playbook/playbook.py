@@ -1,8 +1,9 @@
 """Strategies (bullets) with their counts, and the playbook that holds them, changed by single deltas (ACE)."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,6 +13,7 @@ from clew_shared.text.shorten import one_line
 Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
+_TEXTS = ("id", "section", "content", "created_at", "updated_at", "source_goal")
 _Z_90 = 1.645
 COUNT_MAX = 999_999_999
 SEEN_MIN = 3
@@ -22,8 +24,7 @@ SEEN_MIN = 3
 class Bullet:
     """One strategy of a section, and how often it helped, harmed, or did neither.
 
-    Times are UTC in ISO 8601. A lesson about a passing fault has `expires_at`; others never expire. A lesson about a
-    loop names the first `SEEN_MIN` goals that it was `seen_in`, whose checks passed.
+    Times are UTC in ISO 8601. A lesson of a loop names the first goals, whose checks passed, that it was `seen_in`.
     """
 
     id: str
@@ -35,7 +36,6 @@ class Bullet:
     created_at: str = ""
     updated_at: str = ""
     source_goal: str = ""
-    expires_at: str = ""
     seen_in: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -82,34 +82,26 @@ class Bullet:
         """Whether agents may be shown it: a lesson of a loop only when enough goals have had it."""
         return not self.seen_in or len(self.seen_in) >= SEEN_MIN
 
-    def expired(self, at: float) -> bool:
-        """Return whether it has expired at `at`, in seconds since 1970."""
-        return bool(self.expires_at) and seconds(self.expires_at) <= at
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values, `expires_at` and `seen_in` only if they are set."""
-        optional = ("expires_at", "seen_in")
-        return {
-            name: value for name, value in asdict(self).items() if value or name not in optional
-        }
+        """Return the fields as JSON values, `seen_in` only if it is set."""
+        return {key: value for key, value in asdict(self).items() if value or key != "seen_in"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Create a bullet from its dict; unknown keys are ignored, ValueError names missing or wrong ones."""
-        name = f"strategy {data.get('id', '?')!r}"
+        name, seen_in = f"strategy {data.get('id', '?')!r}", data.get("seen_in") or ()
         if missing := [key for key in ("id", "section", "content") if not data.get(key)]:
             raise ValueError(f"{name} lacks {', '.join(missing)}")
         if wrong := [tag for tag in TAGS if not _is_count(data.get(tag, 0))]:
             raise ValueError(f"{name}: {', '.join(wrong)} must be an integer >= 0")
-        given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
-        seen_in = given.pop("seen_in", ())
         if not isinstance(seen_in, list | tuple) or not all(isinstance(n, str) for n in seen_in):
             raise ValueError(f"{name}: seen_in must be a list of strings")
-        texts = {key: value for key, value in given.items() if key not in TAGS}
+        texts = {key: data[key] for key in _TEXTS if data.get(key)}
         if not all(isinstance(value, str) for value in texts.values()):
             raise ValueError(f"{name}: {', '.join(texts)} must be strings")
-        given |= {key: one_line(value) for key, value in texts.items()}
-        return cls(**given, seen_in=tuple(seen_in[:SEEN_MIN]))
+        counts = {tag: data.get(tag, 0) for tag in TAGS}
+        texts = {key: one_line(value) for key, value in texts.items()}
+        return cls(**texts, **counts, seen_in=tuple(seen_in[:SEEN_MIN]))
 
 
 def section_key(section: str) -> str:
@@ -215,29 +207,26 @@ class LearnedPlaybook:
         if data.get("version", VERSION) != VERSION:
             raise ValueError(f"playbook version {data['version']!r}; this clew reads {VERSION}")
         playbook = cls()
-        for name, target in (("bullets", playbook._bullets), ("archived", playbook._archive)):
+        live, archive = playbook._bullets, playbook._archive
+        for name, target in (("bullets", live), ("archived", archive)):
             for entry in _entries(data, name):
                 bullet = cls.bullet_type.from_dict(entry)
-                if bullet.id in playbook._bullets or bullet.id in playbook._archive:
+                if bullet.id in live or bullet.id in archive:
                     raise ValueError(f"two strategies have the id {bullet.id!r}")
-                target[bullet.id] = bullet
-        numbers = [_number(key) for key in (*playbook._bullets, *playbook._archive)]
+                # those of clew 0.1.0 that expire have had their time
+                (archive if entry.get("expires_at") else target)[bullet.id] = bullet
+        numbers = map(_number, (*live, *archive))
         playbook._last_number = max(0, int(data.get("last_number", 0)), *numbers)
         return playbook
 
 
 def normalized(section: str, content: str) -> tuple[str, str]:
     """Return both on one line; ValueError if one is empty, or the content over 1,000 characters."""
-    if not isinstance(section, str) or not isinstance(content, str):
-        given = f"{section!r:.40} and {content!r:.40}"
-        raise TypeError(f"section and content must be strings, not {given}")
     section, content = one_line(section), one_line(content)
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")
-    for what, text, most in (
-        ("section", section, MAX_SECTION_CHARS),
-        ("strategy", content, MAX_CONTENT_CHARS),
-    ):
+    limits = {"section": (section, MAX_SECTION_CHARS), "strategy": (content, MAX_CONTENT_CHARS)}
+    for what, (text, most) in limits.items():
         if len(text) > most:
             raise ValueError(f"{what} of {len(text)} characters; at most {most} are allowed")
     return section, content
@@ -248,24 +237,22 @@ def render(bullets: Iterable[Bullet]) -> str:
     shown = list(bullets)
     if not shown:
         return ""
-    against: dict[str, list[str]] = {}
+    against, sections = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for one, other in conflicts([bullet.content for bullet in shown]):
-        against.setdefault(shown[one].id, []).append(shown[other].id)
-        against.setdefault(shown[other].id, []).append(shown[one].id)
-    sections: dict[str, list[str]] = {}
+        against[shown[one].id].append(f"[{shown[other].id}]")
+        against[shown[other].id].append(f"[{shown[one].id}]")
     for bullet in shown:
-        lines = sections.setdefault(section_key(bullet.section), [])
+        lines = sections[section_key(bullet.section)]
         counts = f"(helpful={bullet.helpful}, harmful={bullet.harmful})"
         lines.append(f"- [{bullet.id}] {bullet.content} {counts}")
-        if others := ", ".join(f"[{other}]" for other in against.get(bullet.id, ())):
-            lines.append(f"  conflict: {others} says the opposite")
+        if bullet.id in against:
+            lines.append(f"  conflict: {', '.join(against[bullet.id])} says the opposite")
     blocks = ["\n".join([f"### {name.title()}", *lines]) for name, lines in sections.items()]
     return "\n\n".join([TITLE, *blocks])
 
 
 def _entries(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = data.get(name) or []
-    entries = list(found.values()) if isinstance(found, Mapping) else found
+    entries = data.get(name) or []
     if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
         raise ValueError(f"{name} of a playbook must be a list of objects")
     return entries

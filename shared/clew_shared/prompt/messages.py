@@ -15,7 +15,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, without_middle, without_own_files
-from clew_shared.tools import BY_NAME
+from clew_shared.tools import TEXT_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
 
 Message = dict[str, Any]
@@ -44,8 +44,7 @@ _NUDGES = (NO_CALL, EMPTY_ANSWER, CUT_OFF)
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
     """Return how much of one output is shown; it depends on the budget only, so that it never changes."""
-    shows_text = tool in BY_NAME and BY_NAME[tool].shows_text
-    most = WHOLE_OUTPUT_CHARS if shows_text else OUTPUT_CHARS
+    most = WHOLE_OUTPUT_CHARS if tool in TEXT_TOOLS else OUTPUT_CHARS
     return max(min(most, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
 

@@ -11,7 +11,7 @@ from typing import Self
 from clew_shared.prompt.reasoning import RELEVANCES
 from clew_shared.prompt.windows import Window, window_at
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.tools import TOOLS, Schema, Tool
+from clew_shared.tools import IDLE_TOOLS, SHELL_TOOLS, Schema, Tool
 from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
 
 CHARS_PER_TOKEN = 4.0
@@ -88,11 +88,11 @@ class PromptView:
         """
         small, planned = is_small(self.hello), self.state.planned
         order = {name: n for n, name in enumerate(_FIRST)}
-        fits = {t.name: not small or (t.small_goals and (planned or not t.in_shell)) for t in TOOLS}
+        left_out = {*(IDLE_TOOLS if small else ()), *(SHELL_TOOLS if small and not planned else ())}
         return tuple(
             _short(tool, few=small and not planned)
             for tool in sorted(self.hello.tools, key=lambda one: order.get(one.name, len(order)))
-            if fits.get(tool.name, True)
+            if tool.name not in left_out
         )
 
     @property
