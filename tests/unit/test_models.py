@@ -14,7 +14,7 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import Attempts, State
 from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.json_mode import ToolRequest
-from clew_worker.agent.llm_client import Completion, NativeCall
+from clew_worker.agent.llm_client import Completion
 from clew_worker.agent.memory import Memory
 
 
@@ -69,7 +69,7 @@ def test_families_have_what_their_makers_state(model, temperature, window):
 
 AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:8080/v1")
 KEY = "small@127.0.0.1:8080"
-NATIVE = Completion(calls=(NativeCall("finish", "{}"),), served="small b1")
+NATIVE = Completion(calls=(("finish", "{}"),), served="small b1")
 TEXT = Completion(text="...", served="small b1")
 CALL = [ToolRequest("finish")]
 BROKEN = [ToolRequest("finish", fault="no JSON")]

@@ -1,8 +1,8 @@
 """The request for the next call, at the end of a prompt. Pure text of a conversation.
 
-`Guided` goes by the facts of the conversation: which files are there, what the last call brought, and what
-the checks found. It goes by no word of the goal, so it is the same for a goal in any language. `Plain` only asks for
-the next call. `[context] guidance`, or the profile of a model, chooses.
+With guidance it goes by the facts of the conversation: which files are there, what the last call brought, and what
+the checks found. It goes by no word of the goal, so it is the same for a goal in any language. Without, it only asks
+for the next call. `[context] guidance`, or the profile of a model, chooses.
 """
 
 import re
@@ -27,69 +27,56 @@ _FENCED = re.compile(r"\s*```[^\n]*\n.*```\s*", re.DOTALL)
 
 def request(hello: HelloAnswer, *, implicit: bool, plans: bool) -> str:
     """Return what the model is asked to do now; `implicit`: the goal has no plan, `plans`: `plan` is offered."""
-    kind = Guided if hello.options.context.guidance else Plain
-    asking = kind(hello, implicit=implicit, plans=plans)
+    guided = hello.options.context.guidance
+    what, done = ("goal", "finish") if implicit else ("subtask", "complete_subtask")
     last = next((e for e in reversed(hello.state.transcript) if isinstance(e, Call)), None)
-    return asking.first() if last is None else asking.next(last)
+    if last is None:
+        plain = "Call plan, or begin with another tool." if plans else "Begin: call a tool."
+        return (_first_look(hello, plans=plans) if guided else "") or plain
+    if last.name == "finish":  # not accepted, or the agent would have ended
+        return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
+    if last.result == "blocked":
+        return f"It was refused. If the {what} is done, call {done}. If not, call something else."
+    if guided and (asked := _Guided(hello, implicit=implicit).next(last, done)):
+        return asked
+    if last.result != "success":
+        return "That did not work. Correct the call, or try another way."
+    return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 
 
-class Plain:
-    """Asks for the next call, whatever the last one brought."""
-
-    def __init__(self, hello: HelloAnswer, *, implicit: bool, plans: bool) -> None:
-        self._hello = hello
-        self._entries = hello.state.transcript
-        self._implicit, self._plans = implicit, plans
-        self._what, self._done = ("goal", "finish") if implicit else ("subtask", "complete_subtask")
-
-    def first(self) -> str:
-        """Return the request for the first call of a conversation."""
-        return "Call plan, or begin with another tool." if self._plans else "Begin: call a tool."
-
-    def next(self, last: Call) -> str:
-        """Return the request for the next call, given the last one."""
-        what, done = self._what, self._done
-        if last.name == "finish":  # not accepted, or the agent would have ended
-            return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
-        if last.result == "blocked":
-            refused = f"It was refused. If the {what} is done, call {done}."
-            return f"{refused} If not, call something else."
-        if last.result != "success":
-            return "That did not work. Correct the call, or try another way."
-        return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+def _first_look(hello: HelloAnswer, *, plans: bool) -> str:
+    """Ask for a look at what is there: else small models overwrite files unread."""
+    state = hello.state
+    about = state.subtask.description or state.goal.description
+    there = [name for name in state.there if not name.endswith("/")]
+    look = "list or search the files with run_cmd (ls, grep -rn) or call read_file"
+    if named := [name for name in there if _mentions(about, name)]:
+        look = f"call read_file on {' and '.join(named[:NAMED_SHOWN])}"
+    elif plans or not there:
+        return ""
+    return f"First look: {look}, before you change anything."
 
 
-class Guided(Plain):
+class _Guided:
     """Asks for what the facts call for; each line was seen to help small models."""
 
-    def first(self) -> str:
-        """Ask for a look at what is there: else small models overwrite files unread."""
-        state = self._hello.state
-        about = state.subtask.description or state.goal.description
-        there = [name for name in state.there if not name.endswith("/")]
-        named = [name for name in there if _mentions(about, name)]
-        if named:
-            names = " and ".join(named[:NAMED_SHOWN])
-            return f"First look: call read_file on {names}, before you change anything."
-        if self._plans or not there:
-            return super().first()
-        look = "list or search the files with run_cmd (ls, grep -rn) or call read_file"
-        return f"First look: {look}, before you change anything."
+    def __init__(self, hello: HelloAnswer, *, implicit: bool) -> None:
+        self._hello = hello
+        self._entries = hello.state.transcript
+        self._implicit = implicit
 
-    def next(self, last: Call) -> str:
-        """Return the request for the next call, which depends on the result of the last one."""
-        if last.name == "finish" or last.result == "blocked":
-            return super().next(last)
+    def next(self, last: Call, done: str) -> str:
+        """Return the request that depends on the result of the last call, "" where the plain one fits."""
         if last.result != "success":
-            return self._after_failure(last) or super().next(last)
+            return self._after_failure(last)
         checked = self._implicit and self._hello.checks
         changed = self._changed()
         if last.changed is False and last.name in WRITE_ONLY_TOOLS:
-            asked = f"If it is done, call {self._done} now." if changed or not checked else ""
+            asked = f"If it is done, call {done} now." if changed or not checked else ""
             return f"Nothing changed: it was already so. {asked or 'Change something else.'}"
         if checked and (last.name in _LOOKS or not changed):
             return self._next_step(last)
-        return super().next(last)
+        return ""
 
     def _after_failure(self, last: Call) -> str:
         nothing = last.output.startswith(NO_EDIT) or self._failed_before(last)
@@ -140,10 +127,8 @@ class Guided(Plain):
         path = str(last.args.get("path", ""))
         written = (e for e in self._entries if isinstance(e, Call) and _wrote(e, path))
         lost = last.output.partition(NO_LONGER)[2] if last is next(written, None) else ""
-        text = (
-            f"{_path(last)} lacks lines that it had before. Put them back, unless they had to go: "
-        )
-        return text + lost if lost else ""
+        lacks = "lacks lines that it had before. Put them back, unless they had to go:"
+        return f"{_path(last)} {lacks} {lost}" if lost else ""
 
     def _known_failure(self) -> str:
         """Return what the last checks found in a line, "" where that is not known."""

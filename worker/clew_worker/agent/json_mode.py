@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from clew_shared.prompt.reasoning import as_text
@@ -30,7 +29,6 @@ _OTHER_NAMES = {
     "new": ("new_str", "new_string", "new_text", "replace", "replacement"),
     "pattern": ("query", "regex"),
 }
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
 _ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
 _THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
@@ -81,7 +79,7 @@ def response_format(tools: Sequence[Tool], rung: int, *, reflects: bool = False)
 
 
 def _call_schema(tool: Tool, optional: Schema) -> Schema:
-    properties = {**tool.parameters.get("properties", {})}
+    properties = {**_properties(tool)}
     if "content" in properties:  # JSON in a JSON string, all quotes escaped, is beyond small models
         properties["content"] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
     args = {**tool.parameters, "properties": properties, "additionalProperties": False}
@@ -93,14 +91,16 @@ def _call_schema(tool: Tool, optional: Schema) -> Schema:
 
 def answer_of(calls: Sequence[ToolRequest], text: str) -> ModelAnswer:
     """Return an answer with its reflection taken out of the calls."""
-    acting, raw = [], []
+    acting, raw = list[ToolRequest](), list[Any]()
     for call in calls:
         args = dict(call.args)
-        raw.append(args if call.name == REFLECT.name else args.pop(REFLECT.name, None))
-        if call.name != REFLECT.name:
+        if call.name == REFLECT.name:
+            raw.append(args)
+        else:
+            told = args.pop(REFLECT.name, None)
+            raw += told if isinstance(told, list) else [told]
             acting.append(replace(call, args=args))
-    given = [one for each in raw for one in (each if isinstance(each, list) else [each])]
-    parts = [_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping)]
+    parts = [_part(one) for one in raw[:PARTS_MAX] if isinstance(one, Mapping)]
     return ModelAnswer(tuple(acting[:CALLS_MAX]), text, tuple(filter(None, parts)))
 
 
@@ -145,20 +145,19 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
                 yield start, at, value
 
 
-def _calls(
-    value: Mapping[str, Any], known: Mapping[str, Tool], beside: Mapping[str, Any] = NOTHING
-) -> list[ToolRequest]:
-    """Return the calls of an object; a reflection `beside` them becomes an argument of the first."""
+def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
+    """Return the calls of an object; a reflection beside them is one, too, and comes first."""
     several, inner = value.get("tool_calls"), value.get("function")
-    if REFLECT.name in value and len(value) > 1:
-        beside = {REFLECT.name: value[REFLECT.name]}
     if isinstance(several, list):
-        shapes = [one for one in several if isinstance(one, dict)]
-        parts = [beside, *[NOTHING] * len(shapes)]
-        each = zip(shapes, parts, strict=False)
-        return [call for one, part in each for call in _calls(one, known, part)]
-    if isinstance(inner, dict):
-        return _calls(inner, known, beside)
+        calls = [call for one in several if isinstance(one, dict) for call in _calls(one, known)]
+    else:
+        calls = _calls(inner, known) if isinstance(inner, dict) else _call(value, known)
+    raw = value.get(REFLECT.name) if calls and len(value) > 1 else None
+    parts = raw if isinstance(raw, list) else [raw]
+    return [*(ToolRequest(REFLECT.name, p) for p in parts if isinstance(p, dict)), *calls]
+
+
+def _call(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
     name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), None)
     if name is None:  # `{"write_file": {"path": ...}}`
         name, raw = next(iter(value.items()), ("", None))
@@ -169,14 +168,10 @@ def _calls(
     if raw is None:
         if name not in known:
             return []  # some other object with a `name`, such as a package.json
-        own = known[name].parameters.get("properties", {}).keys()
-        reflected = REFLECT.parameters["properties"].keys() - own
+        reflected = REFLECT.parameters["properties"].keys() - _properties(known[name]).keys()
         used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflected, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
-        if told := {key: value[key] for key in reflected & value.keys()}:
-            beside = beside or {REFLECT.name: told}
-    call = request(name, raw, known)
-    return [replace(call, args={**call.args, **beside})]
+    return [request(name, raw, known)]
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
@@ -203,8 +198,8 @@ def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
 
 def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments under the names of the schema, and texts as text."""
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    whole = BY_NAME.get(tool.name, tool).parameters  # as it is offered, it may lack such limits
+    properties = _properties(tool)
+    whole = BY_NAME.get(tool.name, tool)  # as it is offered, it may lack limits
     found = dict(args)
     for name in properties:
         other = next((o for o in _OTHER_NAMES.get(name, ()) if o in found), None)
@@ -214,15 +209,19 @@ def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
         schema = properties.get(name, {})
         if schema.get("type") == "string" or "anyOf" in schema:
             found[name] = _as_text(name, value)
-        limits = whole.get("properties", {}).get(name, {})
-        if name not in whole.get("required", ()) and _unset(value, limits):
+        least = _properties(whole).get(name, {}).get("minimum", 0)
+        if (
+            type(value) is int
+            and value <= 0 < least
+            and name not in whole.parameters.get("required", ())
+        ):
             del found[name]  # some models fill in each option
     return found
 
 
-def _unset(value: Any, schema: Mapping[str, Any]) -> bool:
-    whole = schema.get("type") == "integer" and isinstance(value, int)
-    return whole and not isinstance(value, bool) and value <= 0 < schema.get("minimum", 0)
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return properties
 
 
 def _as_text(name: str, value: Any) -> Any:

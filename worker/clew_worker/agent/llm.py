@@ -166,7 +166,7 @@ class LlmAgent:
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
         if completion.calls:
             known = {tool.name: tool for tool in tools}
-            calls = [json_mode.request(c.name, c.arguments, known) for c in completion.calls]
+            calls = [json_mode.request(*call, known) for call in completion.calls]
             text = completion.text.strip()
         else:
             calls, text = json_mode.read(completion.text, tools)

@@ -7,11 +7,11 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import httpx2
 
@@ -81,19 +81,15 @@ class Unsupported(LlmError):
     """The server refused the request as it was (400, 422): tools or a response format, perhaps."""
 
 
-class NativeCall(NamedTuple):
-    """A tool call of the answer; `arguments` is the text that the model wrote."""
-
-    name: str
-    arguments: object
-
-
 @dataclass(frozen=True)
 class Completion:
-    """One answer: text, calls in order, why it ended (`stop`, ...); `served` is what the server says that it runs."""
+    """One answer: text, calls in order, why it ended (`stop`, ...); `served` is what the server says that it runs.
+
+    A call is the name of a tool with its arguments, the text that the model wrote.
+    """
 
     text: str = ""
-    calls: tuple[NativeCall, ...] = ()
+    calls: tuple[tuple[str, object], ...] = ()
     finish_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     served: str = ""
@@ -133,12 +129,14 @@ class LlmClient:
             if not getattr(agent, name):
                 unset = f"no `{name}` is set for this agent"
                 raise Misconfigured(f"{unset}; set it in its [agents.NAME] table")
-        warmth = None if agent.temperature is None else max(agent.temperature, temperature_min)
-        optional: dict[str, object] = {"temperature": warmth, "max_tokens": max_tokens}
-        optional = {k: v for k, v in optional.items() if v is not None and k not in self._unwanted}
-        optional |= {"tools": tools} if tools else {}
-        optional |= {"response_format": response_format} if response_format else {}
-        return await self._persistently({"model": agent.model, "messages": messages, **optional})
+        body: dict[str, object] = {"model": agent.model, "messages": messages}
+        if agent.temperature is not None:
+            body["temperature"] = max(agent.temperature, temperature_min)
+        if max_tokens is not None:
+            body["max_tokens"] = max_tokens
+        body = {key: value for key, value in body.items() if key not in self._unwanted}
+        more = {"tools": tools, "response_format": response_format}
+        return await self._persistently(body | {k: v for k, v in more.items() if v})
 
     async def _persistently(self, body: dict[str, object]) -> Completion:
         pause_s = PAUSE_FIRST_S
@@ -147,8 +145,11 @@ class LlmClient:
                 async with self._slot():
                     return await self._once(body)
             except Unsupported as fault:
-                if not (tries_left and self._drop_optional(body, str(fault))):
+                named = {key for key in _OPTIONAL if key in body and key in str(fault)}
+                if not (tries_left and named):
                     raise
+                self._unwanted |= named
+                body = {key: value for key, value in body.items() if key not in named}
                 continue
             except Temporary as fault:
                 wait_s, most_s = pause_s, PAUSE_IN_PLACE_MAX_S
@@ -160,25 +161,22 @@ class LlmClient:
             pause_s *= 3
         raise AssertionError  # the last try has returned or raised
 
-    def _drop_optional(self, body: dict[str, object], refusal: str) -> bool:
-        """Drop the optional parameters that a server names in its refusal; False if there are none."""
-        named = {key for key in _OPTIONAL if key in body and key in refusal}
-        for key in named:
-            del body[key]
-        self._unwanted |= named
-        return bool(named)
-
     async def _once(self, body: Mapping[str, object]) -> Completion:
-        base_url, started = self._agent.base_url, time.monotonic()
+        agent, base_url, started = self._agent, self._agent.base_url, time.monotonic()
+        url = f"{base_url.rstrip('/')}/chat/completions"
         try:
-            async with asyncio.timeout(self._agent.timeout_s):
-                raw = await self._post(body)
-        except LlmError:
-            raise
+            async with (
+                asyncio.timeout(agent.timeout_s),
+                self._http.stream("POST", url, json=body) as response,
+            ):
+                refused = response.status_code >= 300
+                raw = await _bounded(response, ERROR_BYTES_MAX if refused else ANSWER_BYTES_MAX)
         except (TimeoutError, httpx2.TransportError) as error:
-            raise connection_fault(error, self._agent, self._connect_s) from None
+            raise connection_fault(error, agent, self._connect_s) from None
         except Exception as error:  # noqa: BLE001 - HTTP faults that no library foresaw
             raise Temporary(f"{base_url}: {type(error).__name__}: {error}") from None
+        if refused:
+            raise status_fault(response, raw, agent)
         if completion := read_completion(raw, time.monotonic() - started):
             return completion
         head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
@@ -188,18 +186,10 @@ class LlmClient:
             raise Misconfigured(f"{page}: {advice}")
         raise Temporary(f"{base_url} answered no chat completion but: {head}")
 
-    async def _post(self, body: Mapping[str, object]) -> bytes:
-        url = f"{self._agent.base_url.rstrip('/')}/chat/completions"
-        async with self._http.stream("POST", url, json=body) as response:
-            if response.status_code < 300:
-                return await _bounded(response.aiter_bytes(), ANSWER_BYTES_MAX)
-            text = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
-            raise status_fault(response, text, self._agent)
 
-
-async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
+async def _bounded(response: httpx2.Response, most: int) -> bytes:
     taken = bytearray()
-    async for chunk in chunks:
+    async for chunk in response.aiter_bytes():
         taken += chunk
         if len(taken) > most:
             break  # not a model's answer; the cut one cannot be read as one either
@@ -219,7 +209,7 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
         served = (answer.get("model"), answer.get("system_fingerprint"))
         return Completion(
             text=text[:TEXT_CHARS_MAX],
-            calls=tuple(NativeCall(f["name"].strip(), f.get("arguments")) for f in named),
+            calls=tuple((f["name"].strip(), f.get("arguments")) for f in named),
             finish_reason=str(choice.get("finish_reason") or ""),
             usage=_usage(answer.get("usage"), seconds),
             served=" ".join(s for s in served if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
@@ -310,10 +300,9 @@ def _server_message(body: bytes) -> str:
     if isinstance(found, dict):
         found = found.get("error", found)
     fields = found if isinstance(found, dict) else {"message": found}
-    message = fields.get("message") or fields.get("detail")
+    message, code = fields.get("message") or fields.get("detail"), str(fields.get("code") or "")
     if not (isinstance(message, str) and message.strip()):
         message = text or "nothing"
-    code = str(fields.get("code") or "")
     return one_line(message)[:_ERROR_CHARS] + (f" ({code})" if code not in message else "")
 
 
