@@ -69,11 +69,10 @@ class Draft:
         """Add what a run taught; a known lesson counts as neutral, once, unless this outcome has `credited` it."""
         book = self.playbook
         for one in lessons:
-            if known := book.find(one.section, one.content):
-                is_due = known.id not in credited
-            else:
-                was_removed = book.find(one.section, one.content, archived=True)
-                is_due = not was_removed and len(book.bullets()) < BULLETS_MAX
+            known = book.find(one.section, one.content)
+            was_removed = book.find(one.section, one.content, archived=True)
+            has_room = not was_removed and len(book.bullets()) < BULLETS_MAX
+            is_due = known.id not in credited if known else has_room
             if is_due:
                 self._add(one)
 
@@ -125,27 +124,25 @@ class Draft:
             self._put(replace(theirs, section=section, content=content), "imported")
             return "added"
         more = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
-        larger: list[Tag] = [tag for tag in TAGS if more[tag] > 0]
-        for tag in larger:
-            self.tag(mine.id, tag, "imported", times=more[tag])
-        return "updated" if larger else "known"
+        for tag, times in more.items():
+            if times > 0:
+                self.tag(mine.id, tag, "imported", times=times)
+        return "updated" if max(more.values()) > 0 else "known"
 
     def _apply(self, delta: Mapping[str, Any]) -> str:
         """Apply one delta of an agent; return the id that it touched."""
-        match delta:
-            case {"op": "add", "section": str(section), "content": str(content)}:
-                return self._add(Lesson(section, content))
-            case {"op": "add"}:
+        op, section, content = (delta.get(key) for key in ("op", "section", "content"))
+        if op == "add":
+            if not isinstance(section, str) or not isinstance(content, str):
                 raise DeltaError("`add` needs `section` and `content`, both strings")
-            case {"op": "tag" | "update" | "remove" as op}:
-                bullet = self._existing(delta.get("id"))
-            case _:
-                wrong = delta.get("op")
-                raise DeltaError(f"{wrong!r} is not one of add, tag, update, remove")
+            return self._add(Lesson(section, content))
+        if op not in ("tag", "update", "remove"):
+            raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
+        bullet = self._existing(delta.get("id"))
         if op == "remove":
             self.remove(bullet.id, "by the agent")
         elif op == "update":
-            self._update(bullet, delta.get("content"))
+            self._update(bullet, content)
         elif delta.get("tag") not in TAGS:
             raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
         else:
@@ -179,11 +176,11 @@ class Draft:
             raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
         taken = {one.id for one in (*live, *self.playbook.archived())}
         free = _ID.fullmatch(found.id) and found.id not in taken
-        own_id = found.id if free else self.playbook.next_id(found.section)
-        same = {name: getattr(found, name) for name in _AS_RECORDED} | {"id": own_id}
+        same = {name: getattr(found, name) for name in _AS_RECORDED}
+        same["id"] = found.id if free else self.playbook.next_id(found.section)
         same["created_at"] = found.created_at if seconds(found.created_at) else ""
         self._record(BulletAdded(at=self.at, evidence=evidence, actions=actions, **same))
-        return own_id
+        return str(same["id"])
 
     def _existing(self, bullet_id: object) -> Bullet:
         if bullet := self.playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -86,10 +86,10 @@ class PlaybookStore:
         """Return what an agent of the goal is shown now, within a number of characters."""
         if not settings.enabled:
             return []
-        spec, tasks = state.spec, state.goal.tasks
-        tree = [t.description for t in tasks]
-        tree += [s.description for t in tasks for s in t.subtasks]
-        about = [spec.description, spec.notes, spec.done_when, *spec.checks.values(), *tree]
+        spec = state.spec
+        about = [spec.description, spec.notes, spec.done_when, *spec.checks.values()]
+        for task in state.goal.tasks:
+            about += [task.description, *(subtask.description for subtask in task.subtasks)]
         bullets, places = self.current.bullets(), settings.max_strategies
         return select(bullets, "\n".join(about), time.time(), places, chars_max)
 
@@ -148,10 +148,8 @@ class Reviewer(GoalQueue):
         core, ledger = self._goals.cores.get(goal), self._goals.ledger
         if core is None:
             return
-        state = core.state
-        fold = review.ReviewFold(
-            goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq
-        )
+        spec, after = core.state.spec, core.state.reviewed_seq
+        fold = review.ReviewFold(goal, spec, lambda seq: output_text(ledger, seq), after)
         outcomes = await asyncio.to_thread(lambda: list(catch_up(fold, ledger, goal)))
         if outcomes and goal in self._goals.cores:
             await self._playbook.review(core, outcomes, self._settings())
@@ -182,27 +180,22 @@ def select(
     trial = [one for one in ranked if not one.verdicts]
     places = max(0, max_strategies)
     on_trial = min(len(trial), max(int(places * TRIAL_SHARE), places - len(proven)))
-    chosen = _within([*proven[: places - on_trial], *trial[:on_trial]], min(chars_max, CHARS_MAX))
+    room, chosen = min(chars_max, CHARS_MAX), set[str]()
+    for bullet in (*proven[: places - on_trial], *trial[:on_trial]):
+        room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
+        if room < 0:
+            break
+        chosen.add(bullet.id)
     return [bullet for bullet in live if bullet.id in chosen]
 
 
 def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
     """Return Wilson's bound, and how well the strategy fits the words: half by section, half by content; and is new."""
     section, content = key_words(bullet.section.replace("_", " ")), key_words(bullet.content)
-    share = len(content & words) / len(content) if content else 0.0
+    share = len(content & words) / max(len(content), 1)
     relevance = (bool(section & words) + share) / 2
     recency = math.exp2(-max(0.0, at - seconds(bullet.updated_at)) / RECENCY_HALF_LIFE_S)
     return bullet.lower_bound + RELEVANCE_WEIGHT * relevance + RECENCY_WEIGHT * recency
-
-
-def _within(chosen: Sequence[Bullet], room: int) -> set[str]:
-    fitting = set[str]()
-    for bullet in chosen:
-        room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
-        if room < 0:
-            break
-        fitting.add(bullet.id)
-    return fitting
 
 
 def model_key(agent: LlmAgentSettings) -> str:
@@ -228,7 +221,7 @@ class KnownModels:
 
     def __init__(self, goals: GoalStore) -> None:
         self._goals = goals
-        self._needed: dict[str, deque[int]] = {}  # by the model, of its last goals
+        self._needed = defaultdict[str, deque[int]](lambda: deque(maxlen=RECENT_GOALS))
         goals.listeners.append(self._on_records)
 
     def load(self) -> None:
@@ -238,20 +231,17 @@ class KnownModels:
 
     def turns_needed(self, agent: Agent) -> int:
         """Return the turns of the longest attempt that verified goals of an agent's model needed, 0 if too few did."""
-        if not isinstance(agent, LlmAgentSettings):
-            return 0
-        needed = self._needed.get(model_key(agent), ())
+        key = model_key(agent) if isinstance(agent, LlmAgentSettings) else ""
+        needed = self._needed.get(key, ())
         return max(needed) if len(needed) >= GOALS_MIN else 0
 
-    def _add(self, event: ModelUsed) -> None:
-        if event.needed:  # an older record may say nothing
-            recent = deque[int](maxlen=RECENT_GOALS)
-            self._needed.setdefault(event.model, recent).append(event.needed)
+    def _add(self, event: ev.Event) -> None:
+        if isinstance(event, ModelUsed) and event.needed:  # an older record may say nothing
+            self._needed[event.model].append(event.needed)
 
     def _on_records(self, _goal: str, records: list[RecordedEvent]) -> None:
         for record in records:
-            if isinstance(record.event, ModelUsed):
-                self._add(record.event)
+            self._add(record.event)
 
 
 def continued(agent: Agent, last: Prompt | None) -> Prompt | None:

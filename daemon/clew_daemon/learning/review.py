@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,12 +137,10 @@ class ReviewFold(EventFold[GoalOutcome]):
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
         tool, args = self._open.pop(event.of, ("", {}))
         if tool:
-            failed = event.result in _FAILING
-            output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
+            output = self._output(seq)[-OUTPUT_CHARS:] if event.result in _FAILING else ""
             most = PARAMETER_CHARS_MAX
             short = {k: v for k, v in args.items() if not isinstance(v, str) or len(v) <= most}
-            call = ToolCall(tool, short, event.result, output)
-            self._run.append((event.of, call))
+            self._run.append((event.of, ToolCall(tool, short, event.result, output)))
 
     @takes(ev.Intervened)
     def _warned(self, seq: int, event: ev.Intervened) -> None:
@@ -209,12 +207,28 @@ class ReviewFold(EventFold[GoalOutcome]):
 
 
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
-    """Return what a goal's runs teach, each lesson once; those of its loops come last, if its checks passed."""
+    """Return what a goal's runs teach, each lesson once; those of its loops come last, if its checks passed.
+
+    Of its loops the costliest teach first; none does whose action is too long to be named whole.
+    """
     found: dict[tuple[str, str], Lesson] = {}
-    for ended, calls in outcome.runs:
-        if lesson := _lesson(ended, calls, outcome, reflector):
-            found.setdefault((lesson.section, lesson.content), lesson)
-    return [*found.values(), *(_loop_lessons(outcome.loops.values()) if outcome.verified else ())]
+    for ended, run in outcome.runs:
+        calls = [call for _, call in run]
+        failed = any(call.result in _FAILING for call in calls)
+        teaches = outcome.completed if ended == "success" else failed
+        if teaches and (seen := reflector.reflect(outcome.goal_words, calls, ended)):
+            content, evidence = without_evidence(seen.content), redact(seen.reasoning)
+            seqs = tuple(run[call - 1][0] for call in seen.calls)
+            lesson = Lesson(seen.category, content, evidence[:EVIDENCE_CHARS], seqs)
+            found.setdefault((lesson.section, content), lesson)
+    taught = list(found.values())
+    told = [one for one in outcome.loops.values() if one.advice and outcome.verified]
+    told.sort(key=lambda one: -(one.refused + one.warned))
+    for one in told[:LESSONS_MAX]:
+        facts = f"{one.kind}: {one.refused} refused, {one.warned} warned"
+        again = f"learned again: {facts}"
+        taught.append(Lesson("loops", one.advice, facts, again=again, seen=True))
+    return taught
 
 
 def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
@@ -225,14 +239,13 @@ def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
     if not bullet.seen_in:
         return outcome.tag, outcome.reason
     advice, since = without_evidence(bullet.content), outcome.shown.get(bullet.id, 0)
-    if outcome.verified and any(
-        one.advice == advice and one.last > since for one in outcome.loops.values()
-    ):
+    met = [one for one in outcome.loops.values() if one.advice == advice and one.last > since]
+    if met and outcome.verified:
         return "harmful", "ran into the loop"
     named = re.search(r"`([^`]+)`", advice)
-    had_occasion = named[1].partition(" ")[0] in outcome.tools if named else bool(outcome.tools)
-    tag: Tag = "helpful" if outcome.verified and had_occasion else "neutral"
-    return tag, f"{outcome.reason}; not in the loop"
+    had_occasion = named[1].partition(" ")[0] in outcome.tools if named else outcome.tools
+    helped = outcome.verified and had_occasion
+    return "helpful" if helped else "neutral", f"{outcome.reason}; not in the loop"
 
 
 def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
@@ -242,31 +255,3 @@ def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
         return ""
     what = one_line(redact(" ".join([tool, *map(str, given)]))).replace("`", "'")
     return what if len(what) <= PATTERN_CHARS else ""
-
-
-def _loop_lessons(loops: Iterable[LoopPattern]) -> list[Lesson]:
-    """Return a lesson for each loop, the costliest first; none for an action that is too long to be named whole."""
-    told = [one for one in loops if one.advice]
-    found = []
-    for one in sorted(told, key=lambda one: one.refused + one.warned, reverse=True)[:LESSONS_MAX]:
-        facts = f"{one.kind}: {one.refused} refused, {one.warned} warned"
-        found.append(Lesson("loops", one.advice, facts, again=f"learned again: {facts}", seen=True))
-    return found
-
-
-def _lesson(
-    ended: str,
-    run: list[tuple[int, ToolCall]],
-    outcome: GoalOutcome,
-    reflector: ExecutionReflector,
-) -> Lesson | None:
-    calls = [call for _, call in run]
-    failed = any(call.result in _FAILING for call in calls)
-    if not (outcome.completed if ended == "success" else failed):
-        return None
-    found = reflector.reflect(outcome.goal_words, calls, ended)
-    if found is None:
-        return None
-    evidence = redact(found.reasoning)[:EVIDENCE_CHARS]
-    seqs = tuple(run[call - 1][0] for call in found.calls)
-    return Lesson(found.category, without_evidence(found.content), evidence, seqs)

@@ -31,9 +31,9 @@ async def connected(daemon):
         await asyncio.gather(serving, return_exceptions=True)
 
 
-async def _run(daemon, make):
+async def _run(daemon, agent):
     async with connected(daemon) as sock, asyncio.timeout(DEADLINE_S):
-        return await live(sock, make)
+        return await live(sock, lambda client: agent(client).run())
 
 
 @pytest.fixture

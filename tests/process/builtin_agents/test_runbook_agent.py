@@ -39,7 +39,7 @@ async def test_after_a_restart_it_goes_on_at_the_very_step(make, run_runbook, co
     daemon = make(subtask("many", *steps))
     async with connect(daemon) as sock:
         daemon.silent_from["act"] = 25
-        agent = asyncio.create_task(live(sock, Runbook))
+        agent = asyncio.create_task(live(sock, lambda daemon: Runbook(daemon).run()))
         await _count(daemon, "act", 25)
         agent.cancel()
         await asyncio.gather(agent, return_exceptions=True)

@@ -39,14 +39,13 @@ class RpcError(Exception):
         self.code = code
         self.message = message
 
-    @property
-    def stopping(self) -> bool:
-        """Whether the daemon refused because it is stopping this worker."""
-        return self.code == protocol.STOPPING
-
 
 class Disconnected(Exception):
     """The daemon has closed the connection, or no longer answers."""
+
+
+class Stopping(Disconnected):
+    """The daemon refuses, because it is stopping this worker."""
 
 
 @dataclass(eq=False)
@@ -173,7 +172,10 @@ class AgentClient:
         finally:
             self._waiting.pop(request_id, None)
         if fault := message.get("error"):
-            raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
+            code, text = int(fault.get("code", 0)), str(fault.get("message", ""))
+            if code == protocol.STOPPING:
+                raise Stopping(f"{method}: {text}")
+            raise RpcError(method, code, text)
         return message.get("result")
 
     async def notify(self, method: str, /, **params: Any) -> None:

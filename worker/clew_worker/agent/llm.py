@@ -19,7 +19,7 @@ from clew_shared.wire.answers import Noted
 from clew_shared.wire.protocol import Usage
 from clew_worker.agent import json_mode
 from clew_worker.agent import llm_client as llm
-from clew_worker.agent.client import AgentClient, Disconnected, RpcError
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError, Stopping
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
 from clew_worker.agent.memory import Memory
@@ -72,7 +72,12 @@ class LlmAgent:
         self._memory.refused = ""
         try:
             await self._do(answer)
-        except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
+        except (
+            AgentFinished,
+            RpcError,
+            Stopping,
+            asyncio.CancelledError,
+        ):  # the turn still has its cost
             with suppress(Disconnected, TimeoutError):  # the daemon may be busy, or gone
                 async with asyncio.timeout(LAST_REPORT_S):
                     await self._reflect(completion.usage, answer.hindsight)

@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from clew_shared.exit_codes import ExitCode
 from clew_worker.agent.client import (
@@ -18,53 +18,47 @@ from clew_worker.agent.client import (
 _REASON_CHARS = 4_000
 
 
-class BuiltInAgent(Protocol):
-    """Works on its goal until it is done; may raise `CannotContinue`."""
-
-    async def run(self) -> None: ...
+Work = Callable[[AgentClient], Coroutine[Any, Any, None]]
+"""Works on a goal until it is done; may raise `CannotContinue`."""
 
 
 def main(name: str, sock_fd: int) -> int:
     """Run the agent `llm` or `runbook`; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
     import uvloop
 
-    def make(daemon: AgentClient) -> BuiltInAgent:
+    async def work(daemon: AgentClient) -> None:
         if name == "llm":
             # imports httpx2, which a runbook does without
             from clew_worker.agent.llm import LlmAgent
 
-            return LlmAgent(daemon)
+            return await LlmAgent(daemon).run()
         from clew_worker.agent.runbook import Runbook
 
-        return Runbook(daemon)
+        return await Runbook(daemon).run()
 
-    return uvloop.run(live(socket.socket(fileno=sock_fd), make))
+    return uvloop.run(live(socket.socket(fileno=sock_fd), work))
 
 
-async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent]) -> int:
+async def live(sock: socket.socket, work: Work) -> int:
     """Run an agent on a connection until it ends, or the daemon wants that; return its exit code."""
     async with AgentClient(sock) as daemon:
         stop_asked = asyncio.Event()
         daemon.on("stop", lambda _: stop_asked.set())
-        work = asyncio.create_task(_work(daemon, make(daemon)))
+        working = asyncio.create_task(_exit_code(daemon, work))
         ends = [asyncio.create_task(e.wait()) for e in (stop_asked, daemon.closed)]
-        await asyncio.wait([work, *ends], return_when=asyncio.FIRST_COMPLETED)
-        finished = work.done()
-        for task in (work, *ends):
+        await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finished = working.done()
+        for task in (working, *ends):
             task.cancel()
-        await asyncio.gather(work, *ends, return_exceptions=True)
-        return work.result() if finished else ExitCode.OK
+        await asyncio.gather(working, *ends, return_exceptions=True)
+        return working.result() if finished else ExitCode.OK
 
 
-async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:
+async def _exit_code(daemon: AgentClient, work: Work) -> int:
     try:
-        await agent.run()
+        await work(daemon)
     except Disconnected:
         return ExitCode.OK
-    except RpcError as error:
-        if error.stopping:
-            return ExitCode.OK
-        raise
     except CannotContinue as leave:
         kind, reason, after_s = leave.kind, leave.reason[:_REASON_CHARS], leave.retry_after_s
         if after_s is not None:

@@ -75,8 +75,6 @@ class Work:
         try:
             judged = await self.daemon.act(name, call.args, rationale[:RECORD_CHARS])
         except (ValueError, RpcError) as error:
-            if isinstance(error, RpcError) and error.stopping:
-                raise
             self.memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
         self._remember(call, judged, rationale)
@@ -135,7 +133,7 @@ class Work:
                 else:
                     await self.try_finish(summary)
         except RpcError as error:
-            self.memory.note(f"Note: {_refusal(error)}")
+            self.memory.note(f"Note: {error.message}")
         if not success:
             self.memory.note(f"This attempt is recorded as failed: {summary or GAVE_UP}")
 
@@ -169,7 +167,7 @@ class Work:
         try:
             answer = await self.daemon.finish(success=True, summary=summary, tests_changed=why)
         except RpcError as error:
-            self.memory.answer("finish", {"summary": summary}, _refusal(error))
+            self.memory.answer("finish", {"summary": summary}, error.message)
             return
         if answer.accepted:
             raise AgentFinished
@@ -189,8 +187,7 @@ class Work:
             return
         try:
             answer = await self.daemon.ask(Checked, "check", within_s=within_s)
-        except RpcError as error:
-            _refusal(error)
+        except RpcError:
             return
         self._slow = answer.passed is None
         if answer.passed:
@@ -209,9 +206,3 @@ class Work:
         self._asked_to_begin = True
         memory.answer(claim, args, NOTHING_DONE.format(claim))
         return True
-
-
-def _refusal(error: RpcError) -> str:
-    if error.stopping:
-        raise error
-    return error.message

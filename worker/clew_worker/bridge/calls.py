@@ -132,14 +132,12 @@ class ToolCalls:
         try:
             return await self._sent(name, args)
         except RpcError as error:
-            if not error.stopping:
-                return ToolAnswer(error.message, refused=True)
-        except Disconnected:
-            pass
+            return ToolAnswer(error.message, refused=True)
         except ValueError as error:  # too long to be sent
             return ToolAnswer(str(error), refused=True)
-        self.over.set()
-        return OVER
+        except Disconnected:
+            self.over.set()
+            return OVER
 
     async def _sent(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         own = {tools.DONE: self._done, tools.PLAN: self._plan, tools.ASK: self._ask}

@@ -18,7 +18,7 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.text.redact import hide
 from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
-from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, RpcError
+from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, RpcError, Stopping
 from clew_worker.agent.main import live
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
@@ -44,7 +44,7 @@ def run_bridge(channel_fd: int, peer_fd: int) -> int:
     """Run a bridge between the daemon and the cell of its CLI until its goal is over; return its exit code."""
     daemon, peer = socket.socket(fileno=channel_fd), socket.socket(fileno=peer_fd)
     try:
-        return uvloop.run(live(daemon, lambda client: Bridge(client, CliCell(peer))))
+        return uvloop.run(live(daemon, lambda client: Bridge(client, CliCell(peer)).run()))
     except (CellGoneError, CliCrashError) as error:
         sys.stderr.write(f"{error}\n")
         return ExitCode.FAILED
@@ -176,7 +176,7 @@ class Bridge:
             turn.count(line, run.bytes_read)
             for event in reader.feed(line):
                 if thought := turn.take(event)[:THOUGHT_CHARS]:
-                    with suppress(RpcError, ValueError):  # a thought is not worth a crash
+                    with suppress(RpcError, Stopping, ValueError):  # a thought is not worth a crash
                         self._show(await self._daemon.think(thought, has_tool_calls=True))
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(id=turn.session, attempt=self._attempt))
