@@ -171,6 +171,8 @@ def _call(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolReque
         reflected = REFLECT.parameters["properties"].keys() - _properties(known[name]).keys()
         used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflected, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
+        if told := {key: value[key] for key in reflected & value.keys()}:
+            return [ToolRequest(REFLECT.name, told), request(name, raw, known)]
     return [request(name, raw, known)]
 
 
