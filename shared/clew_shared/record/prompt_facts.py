@@ -16,7 +16,10 @@ class Prompt(BaseModel, frozen=True, extra="ignore"):
 
     # of tools, system, goal, finished work, folded lines
     sha: str = Field(default="", max_length=64)
+    cuts: int = Field(default=0, ge=0, le=COUNT_MAX)  # deliberate changes to these in this subtask
     chars: int = Field(default=0, ge=0, le=COUNT_MAX)
+    kept: int = Field(default=0, ge=0, le=COUNT_MAX)  # as much as the previous call began with
+    ending: int = Field(default=0, ge=0, le=COUNT_MAX)  # the state block
     folded: int = Field(default=0, ge=0, le=COUNT_MAX)  # entries of the transcript that were lines
     window: str = Field(default="full", max_length=20)
     mode: Literal["tools", "json"] = "tools"

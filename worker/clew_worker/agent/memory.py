@@ -108,7 +108,7 @@ class Memory:
 
     def report(self, tokens: int) -> Mapping[str, object]:
         """Return for `reflect` what the turn has added, and the last prompt as the next one needs it; end the turn."""
-        prompt = self.prompt.model_dump(exclude={"model"})
+        prompt = self.prompt.model_dump(exclude={"model", "cuts", "kept", "ending"})
         each = tokens // max(len(self.records), 1)
         calls = [
             {**one, "cost": {"tokens": each, "time": one["execution_time"]}} for one in self.records
