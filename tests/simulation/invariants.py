@@ -13,11 +13,9 @@ from clew_shared.core.core import IN_FLIGHT_MAX
 from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
 from clew_shared.proof.label import ENDS
 from clew_shared.record import events as ev
-from clew_shared.record.fold.goal import FEEDBACK_KEPT
-from clew_shared.record.fold.tree import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result, Subtask
 from clew_shared.record.scope import EVERYWHERE, FINDINGS_KEPT, STEPS_KEPT
-from clew_shared.record.state import INSIGHTS_KEPT, State
+from clew_shared.record.state import FEEDBACK_KEPT, INSIGHTS_KEPT, SET_ASIDE_KEPT, State
 from clew_shared.wire import protocol
 
 ALL_DONE = 0.9999  # the progress of a goal whose steps are all done, and which is not completed

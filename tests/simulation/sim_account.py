@@ -12,9 +12,8 @@ from invariants import invariant
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
-from clew_shared.record.scope import EVERYWHERE
+from clew_shared.record.scope import EVERYWHERE, UNKNOWN
 from clew_shared.record.state import State
-from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:
     from sim_world import Limits

@@ -18,8 +18,7 @@ from clew_daemon.supervision import goal_run, restart, schedule
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record.fold import loops as fold_loops
-from clew_shared.record.fold import tree
+from clew_shared.record import action_events, plans, scope
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal
 from clew_shared.snapshots import plan
@@ -276,8 +275,8 @@ def _all_its_own(window, list_of):
 
 @breaks("a_replan_loses_no_pending_work", seed=47)
 def replaces_what_is_pending(monkeypatch):
-    replan = tree._replan_task
-    monkeypatch.setattr(tree, "_replan_task", lambda state, new, _left: replan(state, new, []))
+    replan = plans._replan_task
+    monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))
 
 
 @breaks("progress_never_goes_down", seed=36)
@@ -292,7 +291,7 @@ def shows_the_share_of_the_present_plan(monkeypatch):
 put(goals.GoalStore, "commit", heard_at_once, "nothing_is_heard_that_is_not_recorded", seed=6)
 put(restart.Crashes, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
 put(restart.RestartHistory, "crashes", forgiven, "restart_intensity_holds", "crashing")
-put(fold_loops, "STEPS_KEPT", 10**9, "nothing_grows_without_bound")
+put(action_events, "STEPS_KEPT", 10**9, "nothing_grows_without_bound")
 put(schedule, "overlap", always(False), "no_two_goals_share_a_workspace", seed=17)
 put(schedule, "dependencies", lambda *_, **__: [], "a_goal_begins_only_when_it_may")
 put(core.Core, "interrupt", lambda *_, **__: [], "a_new_epoch_begins_with_clean_hands")
@@ -314,7 +313,12 @@ put(
     "stuck",
 )
 put(
-    tree, "afresh", lambda old, _: old, "an_attempt_begins_with_nothing_counted", "stuck", "looping"
+    scope.Scope,
+    "afresh",
+    lambda old, _: old,
+    "an_attempt_begins_with_nothing_counted",
+    "stuck",
+    "looping",
 )
 put(lock, "_take", always(None), "one_writer_per_ledger")
 put(

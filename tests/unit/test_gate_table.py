@@ -71,49 +71,25 @@ FILES = [read(f"file {n}") for n in range(5)]
 TALKS = [fail("pytest", "no x"), fail("pytest", "no y")]
 
 REFUSED = {
-    "the same, with other actions between": (
-        {},
-        [fail("make"), read("a"), fail("make"), read("b"), read("c"), fail("make")],
-        (6, "repetition"),
-    ),
-    "the same, restarted between": (
-        {},
-        [fail("make"), restarted, fail("make"), restarted, fail("make")],
-        (5, "repetition"),
-    ),
-    "only durations differ": (
-        {},
-        [fail("pytest", f"1 failed in 0.{n}s") for n in range(3)],
-        (3, "repetition"),
-    ),
-    "a flaky command has one attempt more": (
-        {},
-        [fail("flip", text) for text in ("red", "blue", "red", "blue", "red", "red")],
-        (6, "repetition"),
-    ),
+    "the same, with other actions between":
+        ({}, [fail("make"), read("a"), fail("make"), read("b"), read("c"), fail("make")], (6, "repetition")),
+    "the same, restarted between":
+        ({}, [fail("make"), restarted, fail("make"), restarted, fail("make")], (5, "repetition")),
+    "only durations differ":
+        ({}, [fail("pytest", f"1 failed in 0.{n}s") for n in range(3)], (3, "repetition")),
+    "a flaky command has one attempt more":
+        ({}, [fail("flip", text) for text in ("red", "blue", "red", "blue", "red", "red")], (6, "repetition")),
     "repeat_limit": ({"repeat_limit": 5}, [fail("make")] * 5, (5, "repetition")),
-    "repeat_limit of a tool": (
-        {"tools": {"run_cmd": {"repeat_limit": 2}}},
-        [fail("make")] * 2,
-        (2, "repetition"),
-    ),
+    "repeat_limit of a tool":
+        ({"tools": {"run_cmd": {"repeat_limit": 2}}}, [fail("make")] * 2, (2, "repetition")),
     "nothing reported": ({}, [record("go", n=1)] * 3, (3, "repetition")),
-    "a claim that leads to a world already seen": (
-        {},
-        [record("sync", "ok", changed=True)] * 3,
-        (3, "repetition"),
-    ),
+    "a claim that leads to a world already seen":
+        ({}, [record("sync", "ok", changed=True)] * 3, (3, "repetition")),
     "a claim, though the disk moves": ({}, [claim_and_touch] * 3, (3, "repetition")),
-    "the same outcome though others came between": (
-        {},
-        [record("flip", text, "failure") for text in ("red", "blue", "red", "red")],
-        (4, "repetition"),
-    ),
-    "the same, reported afterwards": (
-        {},
-        [recorded_write("x"), recorded_write("y")] * 3,
-        (4, "alternation"),
-    ),
+    "the same outcome though others came between":
+        ({}, [record("flip", text, "failure") for text in ("red", "blue", "red", "red")], (4, "repetition")),
+    "the same, reported afterwards":
+        ({}, [recorded_write("x"), recorded_write("y")] * 3, (4, "alternation")),
     "the same, with waits between": ({}, [A, *WAIT, B] * 3, (6, "alternation")),
     "an edit, a test, the same edit, the test": ({}, [A, fail("pytest")] * 3, (4, "alternation")),
     "two edits with a test after each": ({}, [A, TALKS[0], B, TALKS[1]] * 3, (8, "cycle")),
@@ -125,17 +101,11 @@ REFUSED = {
     "two deaths of the worker": ({}, [dies("run_cmd", cmd="make")] * 3, (3, "crash")),
     "crash_limit": ({"crash_limit": 1}, [dies("run_cmd", cmd="make")] * 2, (2, "crash")),
     "a wait of which it dies": ({}, [dies("wait", seconds=1)] * 3, (3, "crash")),
-    "plain counts, whatever came of it": (
-        {"progress_aware": False},
-        [run("make", f"{n}", n=f"{n}") for n in range(3)],
-        (3, "repetition"),
-    ),
-    "plain counts, in turn": (
-        {"progress_aware": False},
-        [run(cmd, f"{n}", n=f"{n}{cmd}") for n in range(2) for cmd in "ab"],
-        (4, "alternation"),
-    ),
-}
+    "plain counts, whatever came of it":
+        ({"progress_aware": False}, [run("make", f"{n}", n=f"{n}") for n in range(3)], (3, "repetition")),
+    "plain counts, in turn":
+        ({"progress_aware": False}, [run(c, f"{n}", n=f"{n}{c}") for n in (0, 1) for c in "ab"], (4, "alternation")),
+}  # fmt: skip
 
 ALLOWED = {
     "a test between different edits": [

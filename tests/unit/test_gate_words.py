@@ -26,14 +26,10 @@ TOLD = {
     "three thoughts of one theme": ({}, thinks(*PLANS), "theme"),
     "theme_window": ({"theme_window": 2}, thinks("I plan", "I plan"), "theme"),
     "three thoughts without an act": ({}, thinks("hm 1", "hm 2", "hm 3"), "repeated_planning"),
-    "thoughts_without_tools": (
-        {"thoughts_without_tools": 2},
-        thinks("hm", "hm"),
-        "repeated_planning",
-    ),
+    "thoughts_without_tools": ({"thoughts_without_tools": 2}, thinks("hm", "hm"), "repeated_planning"),
     "five turns without a fact": ({}, says(*["advancing"] * 5), "no_progress"),
     "stuck three times": ({}, says("stuck", "regressing", "stuck"), "stuck"),
-}
+}  # fmt: skip
 
 SILENT = {
     "a planet is no plan": thinks(*["the planet"] * 5, tools=True),
@@ -68,13 +64,6 @@ def test_work_is_not_spoken_of(agent, name):
     assert {move(agent) for move in SILENT[name]} == {""}
 
 
-def stuck(agent):
-    """Let the agent call itself stuck; give what it is told."""
-    for _ in range(3):
-        agent.reflect("stuck")
-    return [e.message for _, e in agent.take() if getattr(e, "intervention", "") == "stuck"][-1]
-
-
 def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
     for said, claims in (("advancing", True), ("stuck", False)):
         agent = played(stuck_limit=99)
@@ -87,9 +76,7 @@ def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
 @pytest.mark.parametrize(
     ("result", "output"), [("success", "state: building"), ("failure", "curl: connection refused")]
 )
-def test_an_honest_poll_is_told_to_wait_longer_and_never_that_it_ignored_that(
-    agent, result, output
-):
+def test_an_honest_poll_is_told_to_wait_longer_and_never_that_it_ignored(agent, result, output):
     for _ in range(40):
         agent.think("I check and search for the state of the build", tools=True)
         assert agent.run("curl -s http://ci/build/7", result, output).allowed

@@ -9,7 +9,7 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.judge import reading
 from clew_shared.record import scope as scopes
 from clew_shared.record import snapshot
-from clew_shared.record.worlds import UNKNOWN
+from clew_shared.record.scope import UNKNOWN
 
 
 def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):

@@ -7,7 +7,7 @@ from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.record.fold.goal import FOLLOW_UP
+from clew_shared.record.life_events import FOLLOW_UP
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State

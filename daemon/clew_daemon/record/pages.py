@@ -11,8 +11,8 @@ from clew_daemon.record.store import ReadableEvents, catch_up, end_of, load_stat
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
+from clew_shared.record.action_events import DAEMON_DIED
 from clew_shared.record.codec import decode
-from clew_shared.record.fold.actions import DAEMON_DIED
 from clew_shared.record.model import Action
 from clew_shared.record.moment import iso
 from clew_shared.record.scope import Finding

@@ -32,8 +32,8 @@ from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Action, Result
+from clew_shared.record.scope import UNKNOWN
 from clew_shared.record.state import InFlight
-from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths

@@ -21,7 +21,7 @@ from clew_shared.core import suggestions
 from clew_shared.proof.checks import count
 from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
-from clew_shared.record.worlds import is_measured
+from clew_shared.record.scope import is_measured
 from clew_shared.text.redact import redact
 from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle

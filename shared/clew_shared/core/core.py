@@ -34,9 +34,9 @@ from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import Action, GoalStatus, Result
+from clew_shared.record.scope import CLAIMED, UNKNOWN
 from clew_shared.record.signature import signature
 from clew_shared.record.state import InFlight
-from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.shorten import beginning
 from clew_shared.text.themes import theme
 from clew_shared.text.words import SAME_ANSWER, WARNINGS, times

@@ -8,13 +8,6 @@ from clew_shared.gate.rules import KnownOutcome
 from clew_shared.judge.reading import error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
-from clew_shared.record.worlds import (
-    by_itself,
-    comparison_world,
-    makes_progress,
-    world_after,
-    world_moved,
-)
 from clew_shared.text.shorten import both_ends
 from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
 
@@ -31,7 +24,7 @@ def finished_event(
 ) -> ev.ActionFinished:
     """Return the event that records the outcome of an action in flight."""
     tool, name = flight.action.name, flight.signature
-    moved = world_moved(state, report.world)
+    moved = state.loops.moved_to(report.world)
     changed = moved if report.changed is None else report.changed
     is_plain = report.output is None and report.changed is None and not moved
     reading = plain(name) if is_plain else report.reading or reading_of(flight, report)
@@ -65,14 +58,14 @@ def known_outcome(state: State, flight: InFlight, report: ActionReport) -> Known
     """Return what the gate needs of an action that is judged after the fact (`record`)."""
     tool, signature = flight.action.name, flight.signature
     event = finished_event(state, flight, report, 0.0)
-    world, before = world_after(state, signature, event), comparison_world(state, report.world)
+    world, before = event.world_after(state.loops, signature), state.loops.began_in(report.world)
     scope, tally = state.loops.scope, state.loops.scope.tallies.get(signature, {}).get(world)
-    progress = makes_progress(scope, signature, tool, before, world, event)
+    progress = event.makes_progress(scope, signature, tool, before, world)
     writes = tool in WRITE_ONLY_TOOLS or signature in scope.writers or world != before
     return KnownOutcome(
         outcome=event.outcome,
         world=world,
         progress=progress,
-        kind="varies" if by_itself(tally, event) else "temporary" if event.soft else "",
+        kind="varies" if event.varies(tally) else "temporary" if event.soft else "",
         idle=writes and not progress,
     )

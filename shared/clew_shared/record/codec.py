@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from clew_shared.record import events, snapshot_events  # noqa: F401 - they define the kinds
+from clew_shared.record import events  # noqa: F401 - they define the kinds
 from clew_shared.record.daemon_events import PlaybookEvent
 from clew_shared.record.events import Event, GoalEvent
 

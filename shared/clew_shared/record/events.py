@@ -1,8 +1,7 @@
-"""Everything that can happen to a goal, one frozen model for each kind: what the ledger holds and the fold reads.
+"""Everything that can happen to a goal, one frozen model for each kind: what the ledger holds, and what follows of it.
 
-Here are actions and their outcomes, thoughts, turns, and what the gate says of them. An event states what was decided
-or observed, never what should be done about it. Events are only added to: a field that came later has a default, so
-that an old ledger still folds.
+An event states what was decided or observed, never what should be done about it. Events are only added to: a field that
+came later has a default, so that an old ledger still folds. Here are thoughts, turns, checks, and what the gate says.
 """
 
 from __future__ import annotations
@@ -11,77 +10,29 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from clew_shared.judge.reading import Reading
-from clew_shared.record import model
-from clew_shared.record.life_events import *  # noqa: F403 - one name for all events
+from clew_shared.judge import memory
+from clew_shared.record.action_events import *  # noqa: F403 - one name for all events
+from clew_shared.record.life_events import *  # noqa: F403
 from clew_shared.record.life_events import GoalEvent
+from clew_shared.record.model import Level, LlmCost
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.record.touched import Touched
+from clew_shared.record.scope import Attention, Finding
+from clew_shared.record.snapshot_events import *  # noqa: F403
+from clew_shared.record.state import (
+    CHECK_CHARS,
+    INSIGHTS_KEPT,
+    CheckBefore,
+    CheckResult,
+    State,
+    SuggestedCheck,
+    taken,
+)
+from clew_shared.record.tree_events import *  # noqa: F403
+from clew_shared.text.shorten import both_ends
 
 POLL = "poll"  # the key of a word about what may change by itself: it is no fault to look again
-
-
-class ActionAllowed(GoalEvent, frozen=True):
-    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.attempts`)."""
-
-    epoch: int
-    tool: str
-    args: dict[str, Any]
-    signature: str
-    rationale: str = ""
-    attempt: int = 1
-    run: int = 1
-
-
-class ActionBlocked(GoalEvent, frozen=True):
-    """The gate refused a proposal."""
-
-    epoch: int
-    tool: str
-    args: dict[str, Any]
-    signature: str
-    reason: str
-    message: str
-    makes_block: str = ""  # it is added to the blocked actions of its world, for this reason
-    everywhere: bool = False  # … of every world
-    counts: bool = False  # it counts for `blocked_limit`
-    done: bool = False  # the agent reported what it had already done (`record`)
-    attempt: int = 1
-
-
-class ActionFinished(GoalEvent, frozen=True):
-    """The outcome of action number `of`; the full output is stored with the event."""
-
-    of: int
-    result: str
-    head: str = ""  # both ends of the output
-    outcome: str
-    error_class: str = ""  # the error without what varies from call to call
-    duration_s: float = 0.0
-    exit_code: int | None = None
-    changed: bool | None = None
-    world: str = ""  # the digest after it, UNKNOWN if it could not be measured whole, "" for none
-    plain: bool = False
-    soft: bool = False
-    idle: bool = False  # it looked at nothing but the record, or let time pass
-    touched: Touched = Touched()
-    evidence: Reading = Reading()
-
-
-class ActionInterrupted(GoalEvent, frozen=True):
-    """An action was in flight when a process died: its effect is unknown; what it had printed last is stored, too."""
-
-    of: int
-    reason: str
-    counts: bool = False  # for the crash rule
-    detail: str = ""  # how the process died, where that is known
-
-
-class WorldSeen(GoalEvent, frozen=True):
-    """The workspace differs from what the last action left, or could not be measured whole (UNKNOWN)."""
-
-    world: str
-    instead: bool = False  # it replaces a world that was only claimed
+# The interventions after which the judge waits until as much is owed again.
+TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "repetition"})
 
 
 class LoopDetected(GoalEvent, frozen=True):
@@ -91,9 +42,12 @@ class LoopDetected(GoalEvent, frozen=True):
     signature: str = ""
     attempt_count: int = 0
     evidence: str = ""
-    escalated_to: model.Level | None = None
+    escalated_to: Level | None = None
     of: int = 0  # the event before it that refused the action or told the agent, 0 for neither
     steps: tuple[int, ...] = ()  # the actions that were repeated
+
+    def into(self, state: State) -> None:
+        state.loops.found_total += 1
 
 
 class LastGain(BaseModel, frozen=True):
@@ -123,6 +77,22 @@ class Intervened(GoalEvent, frozen=True):
     steps: tuple[int, ...] | None = None  # those that brought nothing
     stays: Stays | None = None
 
+    def into(self, state: State) -> None:
+        loops, attention, kind = state.loops, state.loops.attention, self.intervention
+        if self.again:
+            loops.ignored_interventions += 1
+            loops.settle("ignored")
+        if kind in TOLD:
+            memory.tell(loops.scope.memory, warned=kind == "nothing_new")
+        turns = attention.iterations_without_facts
+        if kind in attention.streaks:
+            attention.raised[kind] = attention.streaks[kind]
+        elif kind == "nothing_new" and turns and self.key != POLL:
+            attention.raised["no_progress"] = turns  # one cause, one word
+        attention.told_at = attention.steps + (kind == "repetition")  # of the next step
+        stays, times = (self.stays.text, self.stays.times) if self.stays else ("", 0)
+        loops.note(Finding(state.seq, attention.steps, stays=stays, times=times))
+
 
 class Thought(GoalEvent, frozen=True):
     """The agent reported a thought."""
@@ -132,6 +102,15 @@ class Thought(GoalEvent, frozen=True):
     has_tool_calls: bool
     new: bool = False  # most of it was not said before
     words: str = ""  # hashes of what it says
+
+    def into(self, state: State) -> None:
+        attention, acts = state.loops.attention, self.has_tool_calls
+        attention.steps += 1
+        attention.same_theme = attention.same_theme + 1 if self.theme == attention.theme else 1
+        attention.theme, attention.new_thought = self.theme, self.new
+        attention.thoughts_without_tools = 0 if acts else attention.thoughts_without_tools + 1
+        memory.take_thought(state.loops.scope.memory, state.seq, self.words, acts=acts)
+        attention.drop_broken()
 
 
 class Reflected(GoalEvent, frozen=True):
@@ -150,9 +129,120 @@ class Reflected(GoalEvent, frozen=True):
     llm_s: float = 0.0
     unfinished: bool = False  # a crash cut it off
 
+    def into(self, state: State) -> None:
+        """Count a turn and its cost; one that a crash cut off has its cost, and goes on as the next one."""
+        tried, attention = state.attempts, state.loops.attention
+        if not self.unfinished:
+            state.iteration = max(state.iteration + 1, self.iteration)
+            tried.messages = 0
+            self._judge(attention)
+        attention.drop_broken()
+        self._charge(state)
+        lived_s = max(0.0, self.at - state.worker_since) if state.working else 0.0
+        tried.active_at_turn_s = state.cost.active_s + lived_s
+        if tried.turn_at != state.place:  # this turn was one of the subtask before
+            state.attempt.from_iteration = state.iteration
+        tried.turn_before, tried.turn_at = tried.turn_at, state.place
+        state.guidance.feedback_untold.clear()
+
+    def _judge(self, attention: Attention) -> None:
+        """Count what a turn says of itself, and whether it brought a fact; not one that only waits or polls."""
+        attention.turn_steps = attention.steps
+        only_waits = attention.waits and not (attention.firm or attention.fresh)
+        attention.waits = attention.firm = False
+        if only_waits:
+            return
+        is_stuck = self.assessment in ("stuck", "regressing")
+        attention.stuck = attention.stuck + 1 if is_stuck else 0
+        if attention.fresh or is_stuck:
+            attention.claims = 0
+        elif self.assessment == "advancing":
+            attention.claims += 1
+        turns = attention.iterations_without_facts + 1
+        attention.iterations_without_facts = 0 if attention.fresh else turns
+        attention.moved = attention.moved and not attention.fresh
+        attention.fresh = False
+
+    def _charge(self, state: State) -> None:
+        """Add the call's cost and the most relevant findings in its results, to the goal and the subtask of each."""
+        tried = state.attempts
+        subtask = state.subtask_at(*tried.turn_at)
+        if subtask and tried.turn_before == tried.turn_at:
+            found = [h["insights"] for h in self.hindsight if h.get("relevance") == "high"]
+            subtask.insights += filter(None, found)
+            del subtask.insights[:-INSIGHTS_KEPT]
+        called = bool(self.tokens or self.llm_s or self.prompt)  # a runbook's turn made no call
+        of_agent = state.agent_costs.setdefault(state.agent, LlmCost())
+        for cost in (state.cost, of_agent, *([subtask.cost] if subtask else [])):
+            cost.calls += called
+            for name in ("tokens", "tokens_in", "tokens_out", "tokens_cached", "llm_s"):
+                setattr(cost, name, getattr(cost, name) + getattr(self, name))
+        state.guidance.prompt = self.prompt or state.guidance.prompt
+
 
 class ProbesSeen(GoalEvent, frozen=True):
     """What is true of the workspace, by name; `world` is as it was measured then, "" if it was not."""
 
     probes: dict[str, bool]
     world: str = ""
+
+    def into(self, state: State) -> None:
+        for name, passed in self.probes.items():
+            state.see_probe(name, passed, world=self.world)
+
+
+class CheckProposed(GoalEvent, frozen=True):
+    """The agent suggested a check with its plan: a command that exits with 0 once the goal is reached."""
+
+    name: str
+    cmd: str
+
+    def into(self, state: State) -> None:
+        state.proofs.suggested[self.name] = SuggestedCheck(self.cmd)
+
+
+class CheckStarted(GoalEvent, frozen=True):
+    """A suggested check is about to run; recorded first, so that it does not run again after a crash."""
+
+    name: str
+
+    def into(self, state: State) -> None:
+        if found := state.proofs.suggested.get(self.name):
+            found.started = True
+
+
+class CheckFinished(GoalEvent, frozen=True):
+    """The daemon ran a check of the goal, or one that its agent suggested."""
+
+    name: str
+    passed: bool
+    output: str = ""
+    suggested: bool = False
+
+    def into(self, state: State) -> None:
+        proofs, result = state.proofs, CheckResult(self.passed, both_ends(self.output, CHECK_CHARS))
+        if self.suggested:
+            if found := proofs.suggested.get(self.name):
+                found.result = result
+            return
+        before, proofs.checks[self.name] = proofs.checks.get(self.name), result
+        result.seq = state.seq
+        if before is None or before.passed != self.passed:
+            state.loops.attention.fresh = True
+        state.see_probe(self.name, self.passed)
+
+
+class CheckedBefore(GoalEvent, frozen=True):
+    """The daemon ran a check of the goal before its first action; one that passed then proves nothing."""
+
+    name: str
+    passed: bool
+    exit_code: int | None = None
+    duration_s: float = 0.0
+    output: str = ""
+    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; null where it did not say
+
+    def into(self, state: State) -> None:
+        state.proofs.before[self.name] = taken(CheckBefore, self)
+        if self.passed or self.exit_code is not None:
+            state.see_probe(self.name, self.passed)

@@ -1,15 +1,19 @@
-"""What can happen to a goal as a whole: its life, its worker, its tree of work, its checks, and what people say."""
+"""What can happen to a goal as a whole: its life, its worker, and what people say."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from clew_shared.record.identity import Identity
-from clew_shared.record.model import Level
-from clew_shared.record.spec import PlannedTask, Spec
+from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
+from clew_shared.record.plans import change_plan
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import FEEDBACK_KEPT, AttemptState, State
+
+FOLLOW_UP = "Feedback"  # the task for the subtasks that people's feedback after an end has added
 
 
 class Event(BaseModel, frozen=True, extra="ignore"):
@@ -22,9 +26,12 @@ class Event(BaseModel, frozen=True, extra="ignore"):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
+    def into(self, state: State) -> None:
+        """Take the event, number `state.seq`, into the state; nothing follows from one that is for readers only."""
+
 
 class GoalEvent(Event, frozen=True):
-    """An event of a goal: each subclass is one kind, which `codec` reads and `fold` takes into the state."""
+    """An event of a goal: each subclass is one kind, which `codec` reads."""
 
 
 class GoalAccepted(GoalEvent, frozen=True):
@@ -35,9 +42,22 @@ class GoalAccepted(GoalEvent, frozen=True):
     tasks: tuple[PlannedTask, ...] = ()
     identity: tuple[str, ...] = ()
 
+    def into(self, state: State) -> None:
+        state.goal_id, state.spec, state.identity = self.goal_id, self.spec, self.identity
+        state.accepted_seq, state.accepted_at = state.seq, self.at
+        state.plan.planned = bool(self.tasks)
+        tasks = self.tasks or (_implicit(self.spec),)
+        state.goal = Goal(self.spec.description, list(map(Task.of, tasks)))
+        state.goal.settle()
+
 
 class GoalStarted(GoalEvent, frozen=True):
     """The goal left the queue."""
+
+    def into(self, state: State) -> None:
+        state.goal.status = GoalStatus.IN_PROGRESS
+        state.started_at = state.started_at or self.at
+        state.reason, state.question, state.wait_until = "", "", None
 
 
 class GoalWaiting(GoalEvent, frozen=True):
@@ -46,6 +66,12 @@ class GoalWaiting(GoalEvent, frozen=True):
     reason: str
     until: float | None = None
     paused: bool = False
+
+    def into(self, state: State) -> None:
+        if state.goal.status != GoalStatus.WAITING or self.paused != state.paused:
+            state.waiting_since = self.at
+        state.goal.status = GoalStatus.WAITING
+        state.reason, state.wait_until, state.paused = self.reason, self.until, self.paused
 
 
 class GoalBlocked(GoalEvent, frozen=True):
@@ -56,6 +82,13 @@ class GoalBlocked(GoalEvent, frozen=True):
     stranger: Identity | None = None  # what stands in the workspace's place: resuming accepts it
     gone: bool = False  # no folder was found there: resuming makes an empty one
     step: int = 0  # the run of a runbook's step that is asked about: continuing lets it run again
+
+    def into(self, state: State) -> None:
+        state.rested_seq = state.seq
+        state.goal.status = GoalStatus.BLOCKED
+        state.reason, state.question, state.wait_until = self.reason, self.question, None
+        state.paused, state.stranger, state.gone = False, self.stranger, self.gone
+        state.attempts.asked_step = self.step
 
 
 class GoalRequeued(GoalEvent, frozen=True):
@@ -68,6 +101,17 @@ class GoalRequeued(GoalEvent, frozen=True):
     subtask: str = ""  # added to a completed goal, as the work to continue with
     make: bool = False  # an empty workspace may be made: a person was told that it is missing
 
+    def into(self, state: State) -> None:
+        if self.reopen:
+            _reopen(state, crashes=self.lifts)
+        if self.subtask:
+            _add_subtask(state, self.subtask)
+        state.goal.status = GoalStatus.QUEUED
+        state.waiting_since, state.verified = self.at, None
+        state.reason, state.question, state.wait_until, state.paused = "", "", None, False
+        state.may_make, state.removed = state.may_make or self.make, False
+        state.stranger, state.gone = None, False
+
 
 class GoalEnded(GoalEvent, frozen=True):
     """The goal ended."""
@@ -79,6 +123,24 @@ class GoalEnded(GoalEvent, frozen=True):
     proof: str = ""  # its label
     passed_before: tuple[str, ...] = ()  # the checks that had passed before any work
 
+    def into(self, state: State) -> None:
+        state.rested_seq, state.ended_at = state.seq, self.at
+        status = state.goal.status = GoalStatus(self.status)
+        state.reason, state.summary, state.question = self.reason, self.summary, ""
+        state.wait_until, state.paused, state.stranger, state.gone = None, False, None, False
+        current = state.subtask
+        state.verified = status is GoalStatus.COMPLETED and state.checked
+        if status is GoalStatus.COMPLETED:
+            state.loops.settle("heeded")
+            for subtask in (s for task in state.goal.tasks for s in task.subtasks if not s.done):
+                is_current = subtask is current
+                subtask.status = StepStatus.COMPLETED if is_current else StepStatus.SKIPPED
+            state.goal.settle()
+        elif status is GoalStatus.FAILED and state.task and current:
+            if current.open:
+                current.status = StepStatus.FAILED
+            state.task.settle()
+
 
 class GoalEdited(GoalEvent, frozen=True):
     """A person changed what the goal asks for; the new goal file is the output of this event."""
@@ -87,9 +149,32 @@ class GoalEdited(GoalEvent, frozen=True):
     tasks: tuple[PlannedTask, ...] | None = None  # they replace what is not done; None: unchanged
     changed: tuple[str, ...] = ()  # what was, as people read it
 
+    def into(self, state: State) -> None:
+        """Take in what changed; what was done stays, and so does what is known of checks that are the same."""
+        before, state.spec, state.edited_seq = state.spec, self.spec, state.seq
+        proofs = state.proofs
+        for name, cmd in before.checks.items():
+            if self.spec.checks.get(name) != cmd:
+                for known in (proofs.checks, proofs.before, proofs.probes_seen):
+                    known.pop(name, None)
+                state.last_probe_state.pop(name, None)
+        state.goal.description = self.spec.description
+        for task in state.goal.tasks:  # without a plan the goal's text is its only subtask
+            named: list[Task | Subtask] = [task, *task.subtasks]
+            for one in named:
+                if one.description == before.description:
+                    one.description = self.spec.description
+        if self.tasks is not None:
+            state.plan.planned = bool(self.tasks)
+            change_plan(state, self.tasks or (_implicit(self.spec),))
+            state.goal.settle()
+
 
 class GoalRemoved(GoalEvent, frozen=True):
     """A person took the ended goal out of the lists; all of it stays on record."""
+
+    def into(self, state: State) -> None:
+        state.removed = True
 
 
 class WorkspaceKnown(GoalEvent, frozen=True):
@@ -97,6 +182,9 @@ class WorkspaceKnown(GoalEvent, frozen=True):
 
     identity: Identity
     by: Literal["start", "made", "person"] = "start"  # found, made by the daemon, or accepted
+
+    def into(self, state: State) -> None:
+        state.workspace, state.may_make = self.identity, False
 
 
 class WorkerStarted(GoalEvent, frozen=True):
@@ -110,6 +198,13 @@ class WorkerStarted(GoalEvent, frozen=True):
     span: str = ""  # the parent of its own spans, as its environment names it
     turns_needed: int = 0  # of the longest attempt in verified goals of its model, 0: not known
     there: tuple[str, ...] = ()  # paths of the workspace, for a model that is asked to look first
+
+    def into(self, state: State) -> None:
+        state.epoch, state.pid, state.pid_created = self.epoch, self.pid, self.created
+        state.agent = self.agent
+        state.working, state.worker_since, state.may_make = True, self.at, False
+        state.attempts.turn_at, state.attempts.turns_needed = state.place, self.turns_needed
+        state.guidance.there = self.there or state.guidance.there
 
 
 class WorkerReady(GoalEvent, frozen=True):
@@ -131,134 +226,11 @@ class WorkerExited(GoalEvent, frozen=True):
     probe: bool = False  # it ended while its goal was still waiting
     messages: int = 0  # those of its agent since its last turn
 
-
-class Planned(GoalEvent, frozen=True):
-    """The agent made a plan; `replan` is the level that it replaces, None for the first plan."""
-
-    tasks: tuple[PlannedTask, ...]
-    replan: Literal["task", "goal"] | None = None
-    # the numbers of the pending subtasks that a replan replaces (`State.replaceable`), None: all
-    covers: tuple[int, ...] | None = None
-
-
-class TreeEdited(GoalEvent, frozen=True):
-    """The library's user changed the tree in place; `goal` is all of it, as a JSON object."""
-
-    goal: dict[str, Any]
-    task_idx: int = 0
-    subtask_idx: int = 0
-    probes: dict[str, bool] = Field(default_factory=dict)
-    loop_counts: dict[str, int] | None = None
-    blocked_actions: tuple[str, ...] | None = None
-    replan: bool = False  # the edit is a new way in place of what was blocked
-    given_up: tuple[str, ...] = ()  # a line for each subtask that was
-    covered: tuple[str, ...] = ()  # descriptions of pending ones that are no longer in the tree
-
-
-class SubtaskStarted(GoalEvent, frozen=True):
-    """Work on a subtask begins; `scope` states what the gate remembers there."""
-
-    task_idx: int
-    subtask_idx: int
-    scope: Literal["new", "keep", "inherit"] = "new"
-    idle: bool = False  # nothing was carried out in the one before: its debt goes on
-
-
-class SubtaskFailed(GoalEvent, frozen=True):
-    """An attempt at the current subtask failed; the subtask stays in progress."""
-
-    failure: str = ""
-    cause: Literal["agent", "ignored_interventions"] = "agent"
-
-
-class SubtaskEnded(GoalEvent, frozen=True):
-    """The current subtask ended."""
-
-    status: Literal["completed", "skipped", "failed"]
-    summary: str = ""
-
-
-class TaskCompleted(GoalEvent, frozen=True):
-    """All subtasks of a task are done; this follows from other events, and is recorded for readers."""
-
-    task_idx: int
-
-
-class Escalated(GoalEvent, frozen=True):
-    """The current subtask is blocked; `to` is the level that must find another way."""
-
-    to: Level
-    reason: str
-    replan_failed_task: bool = False
-    replan_failed_goal: bool = False
-
-
-class AttemptEnded(GoalEvent, frozen=True):
-    """An attempt at the current subtask is over; its worker is stopped, and the next one follows."""
-
-    attempt: int
-    reason: str
-    advancing: bool = False  # only its turns were used up, and its work was not found wrong
-    tried: tuple[str, ...] = ()  # a line for each attempt so far on what went wrong
-
-
-class AttemptStarted(GoalEvent, frozen=True):
-    """A fresh start at the current subtask: the worker after this event has a new conversation."""
-
-    attempt: int
-    reason: str  # why the attempt before it ended
-    scope: Literal["new", "keep"] = "new"  # what the gate remembers
-    rung: str = ""  # what is different about the agent, as people read it
-    restored: int = 0  # files that were put back to where the subtask began
-    kept: str = ""  # why the workspace stayed as it was, "" if it did not
-    left: tuple[str, ...] = ()  # some files that were not restored: someone else has changed them
-
-
-class CheckProposed(GoalEvent, frozen=True):
-    """The agent suggested a check with its plan: a command that exits with 0 once the goal is reached."""
-
-    name: str
-    cmd: str
-
-
-class CheckStarted(GoalEvent, frozen=True):
-    """A suggested check is about to run; recorded first, so that it does not run again after a crash."""
-
-    name: str
-
-
-class CheckFinished(GoalEvent, frozen=True):
-    """The daemon ran a check of the goal, or one that its agent suggested."""
-
-    name: str
-    passed: bool
-    output: str = ""
-    suggested: bool = False
-
-
-class CheckedBefore(GoalEvent, frozen=True):
-    """The daemon ran a check of the goal before its first action; one that passed then proves nothing."""
-
-    name: str
-    passed: bool
-    exit_code: int | None = None
-    duration_s: float = 0.0
-    output: str = ""
-    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; null where it did not say
-
-
-class FinishQuestioned(GoalEvent, frozen=True):
-    """The agent called `finish` although action number `of` had failed; earlier versions asked it once."""
-
-    of: int
-    message: str
-
-
-class FinishRefused(GoalEvent, frozen=True):
-    """A `finish` was refused: these checks failed, or subtasks were still open."""
-
-    failing: tuple[str, ...] = ()
-    own_tools: bool = False  # the agent may have worked where clew cannot see it
+    def into(self, state: State) -> None:
+        state.working, state.pid = False, None
+        state.restarts += self.crash
+        state.cost.active_s += self.active_s
+        state.attempts.messages += self.messages
 
 
 class FeedbackGiven(GoalEvent, frozen=True):
@@ -266,15 +238,37 @@ class FeedbackGiven(GoalEvent, frozen=True):
 
     text: str
 
+    def into(self, state: State) -> None:
+        """Reset the streaks and lift the blocks of the subtask except `crash` (docs/loops.md, Blocks)."""
+        told = state.guidance
+        told.feedback_seq = state.seq
+        for texts in (told.feedback, told.feedback_untold):
+            texts.append(self.text)
+            del texts[:-FEEDBACK_KEPT]
+        state.loops.reset()
+        if not state.ended:
+            state.proofs.forget_suggested()
+
 
 class Unblocked(GoalEvent, frozen=True):
     """A person lifted the blocks and the counts of a signature."""
 
     signature: str
 
+    def into(self, state: State) -> None:
+        for scope in filter(None, (state.loops.scope, state.loops.inherited)):
+            for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
+                counts.pop(self.signature, None)
+            scope.steps = [s for s in scope.steps if s.signature != self.signature]
+        if not state.loops.scope.blocks:
+            state.loops.blocked_proposals = 0  # they were made at what is no longer blocked
+
 
 class Reported(GoalEvent, frozen=True):
     """The goal's report was written to the outbox."""
+
+    def into(self, state: State) -> None:
+        state.reported_seq = state.seq
 
 
 class StrategiesShown(GoalEvent, frozen=True):
@@ -283,12 +277,57 @@ class StrategiesShown(GoalEvent, frozen=True):
     epoch: int
     ids: tuple[str, ...]
 
+    def into(self, state: State) -> None:
+        state.guidance.strategies = self.ids
+
 
 class Reviewed(GoalEvent, frozen=True):
     """What the rest of the goal at event `of` means for the playbook is stored with this event, in one transaction."""
 
     of: int
 
+    def into(self, state: State) -> None:
+        state.reviewed_seq = self.of
+
 
 RESTS = (GoalEnded, GoalBlocked)
 """The events at which a goal rests: it ended, or only a person can continue it."""
+
+
+def _implicit(spec: Spec) -> PlannedTask:
+    subtasks = (PlannedSubtask(description=spec.description),)
+    return PlannedTask(description=spec.description, subtasks=subtasks)
+
+
+def _reopen(state: State, *, crashes: bool) -> None:
+    """Reset what was used up: attempts, failed replans, streaks, the budgets, and deaths of the worker (`crashes`)."""
+    state.plan.replan_required = ""
+    state.goal.failed_replans, state.goal.replanned = 0, False
+    state.loops.reset(crashes=crashes)
+    state.proofs.forget_suggested()
+    used = state.attempts
+    used.may_rerun, used.asked_step = used.asked_step or used.may_rerun, 0
+    used.messages = 0
+    used.iterations_granted, used.actions_granted = state.iteration, state.actions_total
+    used.tokens_granted, used.active_granted_s = state.cost.tokens, state.cost.active_s
+    for task in state.goal.tasks:
+        task.failed_replans, task.replanned = 0, False
+        for subtask in task.subtasks:
+            if subtask.status in (StepStatus.BLOCKED, StepStatus.FAILED):
+                subtask.status, subtask.attempts = StepStatus.PENDING, 0
+        task.settle()
+    if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
+        state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
+    seq, from_actions = state.attempt.seq, state.attempt.from_actions
+    state.attempt = AttemptState(seq=seq, from_iteration=state.iteration, from_actions=from_actions)
+
+
+def _add_subtask(state: State, description: str) -> None:
+    """Add what a person asked for after the end to the task for all such subtasks."""
+    tasks = state.goal.tasks
+    if not tasks or tasks[-1].description != FOLLOW_UP:
+        tasks.append(Task(FOLLOW_UP))
+    tasks[-1].subtasks.append(Subtask(description))
+    state.plan.planned = True  # a first plan would replace it
+    tasks[-1].settle()
+    state.goal.note_progress()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from clew_shared.record.signature import signature
+
+if TYPE_CHECKING:
+    from clew_shared.record.spec import PlannedSubtask, PlannedTask
 
 ACTIONS_KEPT = 20  # of a subtask, in its state: the last ones; all of them are in the ledger
 Level = Literal["task", "goal", "person"]  # who has to find another way after an escalation
@@ -117,10 +120,25 @@ class Subtask:
     insights: list[str] = field(default_factory=list)
     cost: LlmCost = field(default_factory=LlmCost)
 
+    @classmethod
+    def of(cls, planned: PlannedSubtask) -> Subtask:
+        """Return a planned subtask as one of the tree."""
+        steps = [
+            {"tool": s.tool, "args": s.args} | ({"timeout_s": s.timeout_s} if s.timeout_s else {})
+            for s in planned.steps
+        ]
+        status = StepStatus.COMPLETED if planned.done else StepStatus.PENDING
+        return cls(planned.description, status, steps=steps)
+
     @property
     def open(self) -> bool:
         """Whether there is still something to do in it."""
         return self.status in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
+
+    @property
+    def done(self) -> bool:
+        """Whether it counts as progress of the goal."""
+        return StepStatus(self.status).done
 
 
 @dataclass(slots=True)
@@ -132,6 +150,21 @@ class Task:
     status: str = StepStatus.PENDING
     failed_replans: int = 0
     replanned: bool = False
+
+    @classmethod
+    def of(cls, planned: PlannedTask) -> Task:
+        """Return a planned task as one of the tree."""
+        return cls(planned.description, list(map(Subtask.of, planned.subtasks)))
+
+    def settle(self) -> None:
+        """Derive the status from those of the subtasks."""
+        statuses = {StepStatus(s.status) for s in self.subtasks}
+        done = {s for s in statuses if s.done}
+        telling = (StepStatus.BLOCKED, StepStatus.IN_PROGRESS, StepStatus.FAILED)
+        if statuses:
+            other = StepStatus.IN_PROGRESS if done else StepStatus.PENDING
+            found = next((status for status in telling if status in statuses), other)
+            self.status = StepStatus.COMPLETED if done == statuses else found
 
 
 @dataclass(slots=True)
@@ -151,6 +184,12 @@ class Goal:
         if self.status == GoalStatus.COMPLETED:
             return 1.0
         return min(round(self.reached, 4), 0.9999)
+
+    def settle(self) -> None:
+        """Derive all that follows from the statuses of the subtasks."""
+        for task in self.tasks:
+            task.settle()
+        self.note_progress()
 
     def note_progress(self) -> None:
         """Take what is done since into `reached`: each subtask earns an equal share of what was left.

@@ -1,18 +1,31 @@
-"""What the gate remembers of a goal: within a scope, and of the agent's attention. Plain records without rules."""
+"""What the gate remembers of a goal: in a scope, of the agent's attention, and of the worlds (docs/loops.md, Terms).
+
+A world is what is known of the files of a workspace. It is named by its digest, by CLAIMED and a digest where a change
+was only claimed, or by UNKNOWN and a digest where the files are not known. A measurement is a digest, UNKNOWN where it
+was cut short by time or size, "" for none.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from clew_shared.judge.memory import Memory
+from clew_shared.judge.memory import Memory, paid
 
 _Value = TypeVar("_Value")
 
 ENTRIES_MAX = 4_000  # of each table: beyond the default `max_actions` (docs/loops.md, How far back)
 STEPS_KEPT = 16
 FINDINGS_KEPT = 300
+OPEN_MAX = 10  # how many of the last findings can still be open
 EVERYWHERE = "*"  # the world of a block that applies in every world
+CLAIMED = "claimed:"
+UNKNOWN = "unknown:"  # not measured whole: as a measurement it equals no other, not even an UNKNOWN
+
+
+def is_measured(world: str) -> bool:
+    """Return whether this is an exact digest, which can be compared with others."""
+    return bool(world) and not world.startswith((CLAIMED, UNKNOWN))
 
 
 @dataclass(slots=True)
@@ -73,6 +86,22 @@ class Scope:
     steps: list[CycleStep] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
 
+    def afresh(self, world: str) -> Scope:
+        """Return a scope with nothing counted, but for actions during which the worker died."""
+        worlds = {world: 1} if world else {}
+        return Scope(worlds, crashes=self.crashes, died=self.died, blocks=self._crash_blocks())
+
+    def without_counts(self, *, crashes: bool) -> Scope:
+        """Return a scope without counts and blocks, with `crashes` those after deaths, too; known worlds stay."""
+        kept = Scope(worlds=self.worlds, writers=self.writers, memory=paid(self.memory))
+        if not crashes:
+            kept.crashes, kept.blocks = self.crashes, self._crash_blocks()
+        return kept
+
+    def _crash_blocks(self) -> dict[str, dict[str, str]]:
+        everywhere = {name: worlds.get(EVERYWHERE) for name, worlds in self.blocks.items()}
+        return {name: {EVERYWHERE: "crash"} for name, why in everywhere.items() if why == "crash"}
+
 
 @dataclass(slots=True)
 class Attention:
@@ -109,6 +138,82 @@ class Attention:
     def told_in_turn(self) -> bool:
         """Whether the agent was told something of a step of the present turn."""
         return self.told_at > self.turn_steps
+
+    def drop_broken(self) -> None:
+        """Forget what was said of a streak that was broken: it was heeded."""
+        now = self.streaks
+        self.raised = {kind: at for kind, at in self.raised.items() if now[kind] >= at}
+
+
+@dataclass(slots=True)
+class RefusedFinishes:
+    """How often in a row a `finish` was refused with nothing changed; `same_checks`: by the same ones in one world."""
+
+    world: str | None = None
+    actions: int = -1
+    failing: tuple[str, ...] = ()
+    count: int = 0
+    same_checks: int = 0
+    unseen: bool = False  # the agent may have changed something where clew cannot see it
+
+
+@dataclass(slots=True)
+class Loops:
+    """What loops are judged by: the scope, the streaks, what the agent was told, and the world of its files."""
+
+    scope: Scope = field(default_factory=Scope)
+    inherited: Scope | None = None
+    attention: Attention = field(default_factory=Attention)
+    blocked_proposals: int = 0
+    ignored_interventions: int = 0
+    refused: RefusedFinishes = field(default_factory=RefusedFinishes)
+    claims: int = 0  # `finish` was refused by checks so often, since a person's last word
+    findings: list[Finding] = field(default_factory=list)  # what was told or refused as a loop
+    world: str = ""  # the one believed to be current
+    measured: str = ""  # the last digest taken of the disk in it, "" for none
+    changes: dict[str, int] = field(default_factory=dict)  # signatures of unmeasured changes
+    novelty: int = 0  # their number
+    blocked_total: int = 0
+    found_total: int = 0
+
+    def begin(self, scope: Scope) -> None:
+        """Judge by this scope from now on, with nothing held against the agent but its steps."""
+        self.scope, self.attention = scope, Attention(steps=self.attention.steps)
+        self.blocked_proposals = self.ignored_interventions = 0
+        self.refused = RefusedFinishes()
+
+    def reset(self, *, crashes: bool = False) -> None:
+        """Drop counts, streaks and blocks, with `crashes` those after deaths of the worker, too."""
+        self.begin(self.scope.without_counts(crashes=crashes))
+        self.inherited = self.inherited and self.inherited.without_counts(crashes=crashes)
+        self.claims = 0
+
+    def note(self, found: Finding) -> None:
+        """Remember what the agent was told or refused now."""
+        self.findings = [*self.findings[1 - FINDINGS_KEPT :], found]
+
+    def settle(self, came: str, *, moved: bool = False) -> None:
+        """Note what came of the last open things told or refused; a change (`moved`) says nothing of one that stays."""
+        for one in self.findings[-OPEN_MAX:]:
+            is_last = one is self.findings[-1]
+            last_straw = came == "attempt_ended" and is_last and one.came == "ignored"
+            if last_straw or (one.came == "open" and not (moved and one.stays)):
+                one.came, one.after = came, self.attention.steps - one.at
+
+    def began_in(self, measured: str) -> str:
+        """Return the world that a step began in, to compare with the digest `measured` after it.
+
+        Where that world was not measured, the first digest after it names it; it does not mean a change.
+        """
+        unmeasured = not is_measured(self.world) and bool(self.world)
+        names_it = is_measured(measured) and self.measured in ("", measured)
+        return measured if unmeasured and names_it else self.world
+
+    def moved_to(self, measured: str) -> bool | None:
+        """Return whether a measurement after a step shows another world than before it, None if one is unknown."""
+        if not is_measured(measured) or self.world.startswith(UNKNOWN):
+            return None
+        return measured != self.began_in(measured)
 
 
 def count(counts: dict[str, int], key: str) -> None:

@@ -8,7 +8,8 @@ from pydantic import BaseModel, field_validator
 
 from clew_shared.record.identity import Identity
 from clew_shared.record.life_events import GoalEvent
-from clew_shared.record.touched import Touched
+from clew_shared.record.state import ProofState, SnapshotState, State, taken
+from clew_shared.record.touched import ChangeCount, Touched
 from clew_shared.text.plain import branch_name, commit_name
 
 LEFT_OUT_MAX = 100  # names that an event lists, of those that are not in a snapshot
@@ -25,14 +26,6 @@ class LeftOut(BaseModel, frozen=True, extra="ignore"):
     path: str
     why: str
     bytes: int = 0  # of a large one, 0 where it is not known
-
-
-class ChangeCount(BaseModel, frozen=True, extra="ignore"):
-    """How many files differ from the goal's first snapshot, and by how many lines of text."""
-
-    files: int = 0
-    added: int = 0
-    removed: int = 0
 
 
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
@@ -77,12 +70,26 @@ class SnapshotTaken(GoalEvent, frozen=True):
     # actions that the end of the worker cut off: it has what they did
     cut_off: tuple[int, ...] = ()
 
+    def into(self, state: State) -> None:
+        known = state.snapshots
+        if not known.first:
+            known.first, known.first_at = self.tree, self.at
+        known.last, known.last_seq, known.missing = self.tree, state.seq, ""
+        known.taken += 1
+        known.bytes += self.bytes
+        known.changed, known.left_out = self.changed, self.left_out_total
+
 
 class SnapshotsMissing(GoalEvent, frozen=True):
     """No snapshot can be taken for this reason; recorded once for each reason."""
 
     reason: str
     removed: bool = False  # the store is gone with all earlier snapshots: the next is a first one
+
+    def into(self, state: State) -> None:
+        if self.removed:
+            state.snapshots = SnapshotState()
+        state.snapshots.missing = self.reason
 
 
 class UndoStarted(GoalEvent, frozen=True):
@@ -98,6 +105,11 @@ class UndoStarted(GoalEvent, frozen=True):
     theirs: bool = False
     workspace: Identity | None = None
 
+    def into(self, state: State) -> None:
+        # by how much it changes the number of those in force: no person has asked for an attempt's
+        counts = {"undo": -1, "attempt": 0}.get(self.scope, 1)
+        state.snapshots.undoing, state.snapshots.counts = state.seq, counts
+
 
 class UndoFinished(GoalEvent, frozen=True):
     """The undo that event `of` began is complete."""
@@ -109,6 +121,12 @@ class UndoFinished(GoalEvent, frozen=True):
     left: tuple[str, ...] = ()  # what had changed meanwhile, or could not be restored
     left_total: int = 0
     resumed: bool = False
+
+    def into(self, state: State) -> None:
+        known = state.snapshots
+        known.undoing = 0
+        if self.restored:
+            known.undone = max(0, known.undone + known.counts)
 
 
 class CheckRun(BaseModel, frozen=True, extra="ignore"):
@@ -158,6 +176,12 @@ class ProofMade(GoalEvent, frozen=True):
     accepted: Literal["goal"] | None = None
     seconds: float = 0.0
 
+    def into(self, state: State) -> None:
+        before = state.proofs.made
+        same = before and (before.world, before.label) == (self.world, self.label)
+        refused = before.refused if before and same else 0
+        state.proofs.made = taken(ProofState, self, seq=state.seq, refused=refused, reason="")
+
 
 class ProofRefused(GoalEvent, frozen=True):
     """A finish was refused by this label."""
@@ -168,6 +192,11 @@ class ProofRefused(GoalEvent, frozen=True):
     reason: str = ""  # the agent's, for its changes of tests
     asked: bool = False  # a person is asked
 
+    def into(self, state: State) -> None:
+        if made := state.proofs.made:
+            made.refused += 1
+            made.asked, made.reason = self.asked, self.reason
+
 
 class ProofAccepted(GoalEvent, frozen=True):
     """A person accepts the workspace as it was shown: from now on what judges is as it is in `tree`."""
@@ -176,3 +205,8 @@ class ProofAccepted(GoalEvent, frozen=True):
     tree: str
     by: Literal["person"] = "person"
     why: str = ""
+
+    def into(self, state: State) -> None:
+        state.proofs.base = self.tree
+        if made := state.proofs.made:
+            made.accepted, made.asked = self.by, False

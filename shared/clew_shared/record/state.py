@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,9 +11,9 @@ from pydantic import BaseModel
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, StepStatus, Subtask, Task
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.record.scope import Attention, Finding, Scope
-from clew_shared.record.snapshot_events import ChangeCount
+from clew_shared.record.scope import Loops, is_measured
 from clew_shared.record.spec import Spec
+from clew_shared.record.touched import ChangeCount
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,6 +25,8 @@ INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
 RUNS_KEPT = 10
+SET_ASIDE_KEPT = 200
+FEEDBACK_KEPT = 50
 
 
 def taken(form: type[_Form], event: BaseModel, **more: object) -> _Form:
@@ -112,18 +115,6 @@ class Rerun:
 
 
 @dataclass(slots=True)
-class RefusedFinishes:
-    """How often in a row a `finish` was refused with nothing changed; `same_checks`: by the same ones in one world."""
-
-    world: str | None = None
-    actions: int = -1
-    failing: tuple[str, ...] = ()
-    count: int = 0
-    same_checks: int = 0
-    unseen: bool = False  # the agent may have changed something where clew cannot see it
-
-
-@dataclass(slots=True)
 class SnapshotState:
     """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost."""
 
@@ -169,31 +160,11 @@ class Plan:
     set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up
     covered: list[str] = field(default_factory=list)  # … that a plan replaced untried
 
-
-@dataclass(slots=True)
-class Loops:
-    """What loops are judged by: the scope, the streaks, what the agent was told, and the world of its files."""
-
-    scope: Scope = field(default_factory=Scope)
-    inherited: Scope | None = None
-    attention: Attention = field(default_factory=Attention)
-    blocked_proposals: int = 0
-    ignored_interventions: int = 0
-    refused: RefusedFinishes = field(default_factory=RefusedFinishes)
-    claims: int = 0  # `finish` was refused by checks so often, since a person's last word
-    findings: list[Finding] = field(default_factory=list)  # what was told or refused as a loop
-    world: str = ""  # the one believed to be current
-    measured: str = ""  # the last digest taken of the disk in it, "" for none
-    changes: dict[str, int] = field(default_factory=dict)  # signatures of unmeasured changes
-    novelty: int = 0  # their number
-    blocked_total: int = 0
-    found_total: int = 0
-
-    def begin(self, scope: Scope) -> None:
-        """Judge by this scope from now on, with nothing held against the agent but its steps."""
-        self.scope, self.attention = scope, Attention(steps=self.attention.steps)
-        self.blocked_proposals = self.ignored_interventions = 0
-        self.refused = RefusedFinishes()
+    def give_up(self, tried: Iterable[str], untried: Iterable[str]) -> None:
+        """Note what was given up, and what was replaced before it was tried; the last ones are kept."""
+        self.set_aside += tried
+        self.covered += untried
+        del self.set_aside[:-SET_ASIDE_KEPT], self.covered[:-SET_ASIDE_KEPT]
 
 
 @dataclass(slots=True)
@@ -227,6 +198,11 @@ class Proofs:
     last_action: int = 0
     made: ProofState | None = None
     base: str = ""  # the tree that a person has accepted: what judges is as it is there
+
+    def forget_suggested(self) -> None:
+        """Let the suggested checks run again."""
+        for one in self.suggested.values():
+            one.started, one.result = False, None
 
 
 @dataclass(slots=True)
@@ -303,6 +279,12 @@ class State:
     def blocked_actions(self) -> list[str]:
         """Signatures that are blocked in the current scope, in whatever world."""
         return list(self.loops.scope.blocks)
+
+    def see_probe(self, name: str, passed: bool, *, world: str = "") -> None:
+        """Remember what a probe or a check has found, and when; `world` is as it was measured then."""
+        where = world if is_measured(world) else self.loops.world
+        self.last_probe_state[name] = passed
+        self.proofs.probes_seen[name] = ProbeSeen(passed, where, self.proofs.last_action)
 
     def probes(self) -> dict[str, tuple[ProbeSeen, bool]]:
         """Return when each probe was looked at (now, if that is not on record yet), and whether it still holds."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
-from clew_shared.record.fold.actions import action_of, ran_s
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, Subtask
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
@@ -345,22 +344,16 @@ class HistoryFold(EventFold[EndedAction]):
     @takes(ev.ActionAllowed, ev.ActionBlocked)
     def _judged(self, seq: int, event: Began) -> EndedAction | None:
         if isinstance(event, ev.ActionBlocked) and not event.done:
-            return action_of(event, seq, self._at, "blocked"), seq
-        self.flying[seq] = action_of(event, seq, self._at)
+            return ev.action_of(event, seq, self._at, "blocked"), seq
+        self.flying[seq] = ev.action_of(event, seq, self._at)
         return None
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(
         self, seq: int, event: ev.ActionFinished | ev.ActionInterrupted
     ) -> EndedAction | None:
-        action = self.flying.pop(event.of, None)
-        if action is None:
+        if (action := self.flying.pop(event.of, None)) is None:
             return None
-        action.result = "interrupted"
-        if isinstance(event, ev.ActionInterrupted):
-            action.duration_s = ran_s(action, event)
-        else:
-            action.result, action.duration_s = event.result, event.duration_s
-            action.changed, action.paths = event.changed, event.touched.paths
-            action.judges = self._judges
+        event.end(action)
+        action.judges = self._judges
         return action, seq

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
-from clew_shared.record.touched import Touched
-from clew_shared.record.worlds import UNKNOWN
+from clew_shared.record.scope import UNKNOWN
+from clew_shared.record.snapshot_events import GitPlace, LeftOut
+from clew_shared.record.touched import ChangeCount, Touched
 from clew_shared.snapshots.entries import Reverted
 from clew_shared.wire.framing import WireMessage, encode, reader
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.fold.tree import given_up_line
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
+from clew_shared.record.plans import given_up_line
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_worker.library.open_goal import Edit, goals, subtasks_of
 

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
-from clew_shared.record.scope import EVERYWHERE, Scope, Tally
+from clew_shared.record.scope import EVERYWHERE, Loops, Scope, Tally
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import Guidance, Loops, Plan, ProbeSeen, Proofs, State
+from clew_shared.record.state import Guidance, Plan, ProbeSeen, Proofs, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted
 from clew_shared.wire.hello import Call, HelloAnswer

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew_shared.files import closing
-from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
-from clew_shared.record.touched import NAMES_BYTES_MAX
+from clew_shared.record.snapshot_events import LEFT_OUT_MAX, LeftOut
+from clew_shared.record.touched import NAMES_BYTES_MAX, ChangeCount
 from clew_shared.snapshots.entries import modes_text
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import (
