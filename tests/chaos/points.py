@@ -51,7 +51,7 @@ DAEMON = {
     "inbox.read": "clew_daemon.inbox.files:read",
     "inbox.remove": "clew_daemon.inbox.files:remove",
     "inbox.reject": "clew_daemon.inbox.files:reject",
-    "inbox.reason": "clew_daemon.inbox.files:_write_error",
+    "inbox.reason": "clew_daemon.inbox.files:write_whole",
     "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from clew_daemon.cli import run
 from clew_daemon.learning.deltas import imported
 from clew_daemon.session.worker import LINE_CHARS, LINES_MAX, WorkerOutput
-from clew_shared.config.faults import SettingsError
-from clew_shared.config.settings import load
+from clew_shared.config.settings import SettingsError, load
 from clew_shared.config.tables import Settings
 
 TEXT = st.text(max_size=20)
@@ -59,7 +58,7 @@ def loaded_or_refused(text, env):
     else:
         return
     assert faults
-    assert all(fault.message and fault.place for fault in faults)
+    assert all(place and message for place, message in faults)
 
 
 @settings(deadline=None)

@@ -48,7 +48,7 @@ from clew_daemon.session import worker
 from clew_daemon.supervision import afterwards, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
-from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import lock
 from clew_shared.ledger.errors import LedgerError, LedgerState
 

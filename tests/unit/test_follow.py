@@ -5,14 +5,15 @@ import json
 import threading
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.cli.watched import Watched
+from clew_daemon.control import handlers
 from clew_daemon.control import server as server_module
-from clew_daemon.control.handlers import Following
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import DaemonRequest, FollowRequest
 from clew_daemon.control.server import Control, ControlError
@@ -32,10 +33,9 @@ class Daemon:
     def __init__(self, folder):
         self.ledger = Ledger.open(folder / "ledger.db")
         self.goals = GoalEvents(self.ledger, set(), {})
-        self.following = Following(self.goals, self, self._status)
         self.socket = folder / "control.sock"
         answers = {
-            **handler(FollowRequest, self.following.follow),
+            **handler(FollowRequest, partial(handlers.follow, self.goals, self, self._status)),
             **handler(DaemonRequest, self._ping, "ping"),
         }
         self.control = Control(self.socket, answers)

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from clew_daemon.inbox.leftovers import left
+from clew_daemon.inbox.files import left
 
 
 @pytest.fixture

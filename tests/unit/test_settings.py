@@ -14,8 +14,7 @@ from clew_shared.config.agent_tables import (
     LlmAgentSettings,
     RunbookAgentSettings,
 )
-from clew_shared.config.faults import SettingsError, dotted, key_lines
-from clew_shared.config.settings import changes, flatten, load
+from clew_shared.config.settings import SettingsError, changes, dotted, flatten, key_lines, load
 from clew_shared.config.tables import ContextSettings, ModelProfile, Settings
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
@@ -28,7 +27,7 @@ def settings_of(text, **env):
 def faults_of(text, **env):
     with pytest.raises(SettingsError) as caught:
         load(text, env, "c.toml")
-    return [str(fault) for fault in caught.value.faults]
+    return [": ".join(fault) for fault in caught.value.faults]
 
 
 def uncommented(text):

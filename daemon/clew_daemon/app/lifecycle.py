@@ -166,7 +166,6 @@ class App:
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = Inbox(
             folder=self._places.inbox,
-            rejected=self._places.inbox / "rejected",
             settle_s=self._settings.daemon.settle_s,
             sweep_s=self._settings.daemon.sweep_s,
             owner=self._inbox_owner,

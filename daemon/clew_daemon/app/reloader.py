@@ -20,11 +20,16 @@ from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
-from clew_daemon.host import git
 from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_shared.config.faults import SettingsError
-from clew_shared.config.settings import LATER_TABLES, LIVE_TABLES, SettingChange, changes, load
+from clew_shared.config.settings import (
+    LATER_TABLES,
+    LIVE_TABLES,
+    SettingChange,
+    SettingsError,
+    changes,
+    load,
+)
 from clew_shared.config.tables import Settings
 
 log = structlog.get_logger()
@@ -103,8 +108,6 @@ class Reloader:
         """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
         self._status.reloading()
         daemon = self._daemon
-        with daemon.children.starting_own():  # git is no leftover of a cell
-            identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
         try:
             settings, changed, outdated = reload(
                 daemon.places.config, daemon.keys.env, daemon.settings
@@ -114,10 +117,9 @@ class Reloader:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            changed += git.identity_changes(daemon.git, identity)
-            daemon.settings, daemon.git = settings, identity
+            daemon.settings = settings
             daemon.goals.adopt(settings, daemon.settings_of)
-            daemon.nursery.preload(preload(settings))
+            daemon.nursery.preload = preload(settings)
             self._supervisor.reloaded()
             await asyncio.to_thread(record_places, daemon.places, settings, daemon.keys)
             warn_of(outdated)

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew_daemon.config.families import FAMILIES
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
-from clew_shared.config.faults import Location
+from clew_shared.config.settings import Location
 from clew_shared.config.tables import (
     ORDERED,
     AttemptSettings,

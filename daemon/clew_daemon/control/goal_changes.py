@@ -233,7 +233,8 @@ class GoalChanges:
             raise ControlError(f"the feedback has {most}: put it in a file of the workspace")
         text, goal, before = redact(request.text), core.state.goal_id, core.state.goal.status
         if before == GoalStatus.BLOCKED:
-            core = await self._halted(goal, "feedback")
+            await self._supervisor.halt(goal, "feedback")
+            core = await self._goals.whole(goal)
             if core.state.ended:  # it was cancelled while its worker stopped
                 raise ControlError(
                     f"{goal} is {core.state.goal.status} now; the feedback was not recorded"
@@ -251,10 +252,6 @@ class GoalChanges:
             return answer(state, f"recorded. {RUNBOOK_DONE}")
         return answer(state, f"recorded; `clew continue {called(state)}` continues it")
 
-    async def _halted(self, goal: str, by: str) -> Core:
-        await self._supervisor.halt(goal, by)
-        return await self._goals.whole(goal)
-
     async def _say(self, core: Core, word: ev.Event, by: str) -> None:
         """Record a person's word, and that a blocked goal goes on `by` it."""
         goes_on = by and core.state.goal.status == GoalStatus.BLOCKED
@@ -270,7 +267,8 @@ class GoalChanges:
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
         goes_on = bool(core.state.plan.replan_required or core.state.attempts.asked_step)
         if goes_on:
-            core = await self._halted(core.state.goal_id, "unblock")
+            await self._supervisor.halt(core.state.goal_id, "unblock")
+            core = await self._goals.whole(core.state.goal_id)
         refuse_abandoned()
         before, word = core.state.goal.status, ev.Unblocked(at=time.time(), signature=signature)
         await self._say(core, word, "unblock" if goes_on else "")

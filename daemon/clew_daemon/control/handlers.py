@@ -15,7 +15,7 @@ from clew_daemon.control.goal_changes import GoalChanges, trouble
 from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
-from clew_daemon.inbox.leftovers import Left, left
+from clew_daemon.inbox.files import Left, left
 from clew_daemon.learning.deltas import from_entry
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
@@ -32,6 +32,7 @@ from clew_daemon.undo.undo import Undo, VisitFailed, undo_view
 from clew_shared.config.settings import SettingChange
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import BOUNDS_S, LedgerState
+from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.record.life_events import GoalEnded
 from clew_shared.record.model import GoalStatus
@@ -42,6 +43,18 @@ from clew_shared.text.redact import redact
 from clew_shared.views.publish import goal_detail, status_view
 
 JsonObject = Mapping[str, Any]
+
+BATCH_ROWS = 500
+BATCH_BYTES = 256 << 10
+"""The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
+
+COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
+
+SILENCE_S = 10.0
+"""An empty batch is sent after this time without events: it shows that the daemon runs."""
+
+ENDED_SHOWN = 50
+"""How many goals that ended are in the state that a client begins with; `status` has the others."""
 
 END_S = 60.0  # How long an undo waits for the end of a worker whose goal is no longer at work
 
@@ -71,21 +84,14 @@ class ControlHandlers:
         """Return the handler of each method."""
         goals = GoalChanges(self._d, self._supervisor, self._lookup)
         recorded = partial(handler, record=self._goals.ledger)
-        following = Following(self._goals, self._lookup, self._status)
+        following = partial(follow, self._goals, self._lookup, self._status)
+        about_daemon = ("ping", "health", "reload", "settings", "executor_env")
         requeued = ("continue", "resume", "retry", "rm")
         moved = ("playbook_remove", "playbook_restore")
         return {
-            **handler(
-                rq.DaemonRequest,
-                self._daemon,
-                "ping",
-                "health",
-                "reload",
-                "settings",
-                "executor_env",
-            ),
+            **handler(rq.DaemonRequest, self._daemon, *about_daemon),
             **handler(rq.StatusRequest, self._status),
-            **handler(rq.FollowRequest, following.follow),
+            **handler(rq.FollowRequest, following),
             **recorded(rq.FeedbackRequest, goals.feedback),
             **recorded(rq.UnblockRequest, goals.unblock),
             **handler(rq.GoalChangeRequest, goals.change, "pause", "cancel"),
@@ -218,10 +224,8 @@ class ControlHandlers:
         return {"id": request.id}
 
     async def _prune(self, request: rq.PruneRequest) -> JsonObject:
-        """Archive the strategies that score below a threshold; return their ids and the threshold."""
-        below = request.below
-        if below is None:
-            below = self._d.settings.playbook.prune_below
+        usual = self._d.settings.playbook.prune_below
+        below = usual if request.below is None else request.below
         if not -1 <= below <= 1:
             raise ControlError(f"`below` is {below}; a score is between -1 and 1")
         removed = await self._d.playbook.change(lambda draft: draft.prune(below))
@@ -237,85 +241,64 @@ class ControlHandlers:
             raise ControlError(f"nothing was imported: {error}") from None
 
 
-BATCH_ROWS = 500
-BATCH_BYTES = 256 << 10
-"""The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
+async def follow(
+    goals: GoalEvents,
+    lookup: GoalLookup,
+    status: Callable[[rq.StatusRequest], Awaitable[JsonObject]],
+    request: rq.FollowRequest,
+) -> Stream:
+    """Return where the stream begins, with the state as it is after that, unless it continues from `after`."""
+    goal = lookup.find(request.goal).state.goal_id if request.goal else ""
+    try:
+        asked = None if request.after is None else Cursor.parse(request.after)
+    except ValueError:
+        problem = f"`after` is {str(request.after)[:100]!r}"
+        raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
+    after = await asyncio.to_thread(
+        lambda: asked if asked and asked.is_of(goals.ledger) else Cursor.at_end(goals.ledger)
+    )
+    answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
+    if after != asked:
+        found = await status(rq.StatusRequest(limit=None if goal else ENDED_SHOWN))
+        answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
+    return Stream(answer, _lines(goals, after, goal))
 
-COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
 
-SILENCE_S = 10.0
-"""An empty batch is sent after this time without events: it shows that the daemon runs."""
+async def _lines(goals: GoalEvents, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
+    """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
+    wake = asyncio.Event()
 
-ENDED_SHOWN = 50
-"""How many goals that ended are in the state that a client begins with; `status` has the others."""
+    def heard(_goal: str, _events: list[RecordedEvent]) -> None:
+        wake.set()
+
+    goals.listeners.append(heard)
+    try:
+        silent_at = time.monotonic() + SILENCE_S
+        while True:
+            wake.clear()
+            rows = await asyncio.to_thread(_next, goals.ledger, after)
+            if rows is None:
+                return  # the client asks again, and is answered with a reset
+            if rows:
+                after = Cursor(rows[-1].seq, rows[-1].hash)
+            wanted = [row for row in rows if goal in ("", row.goal)]
+            if wanted or time.monotonic() >= silent_at:
+                silent_at = time.monotonic() + SILENCE_S
+                yield _line(after, wanted)
+            if rows:
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, silent_at - time.monotonic())):
+                    await wake.wait()
+                    await asyncio.sleep(COLLECT_S)
+    finally:
+        goals.listeners.remove(heard)
 
 
-class Following:
-    """Answers `follow`; `status` answers a `rq.StatusRequest`."""
-
-    def __init__(
-        self,
-        goals: GoalEvents,
-        lookup: GoalLookup,
-        status: Callable[[rq.StatusRequest], Awaitable[Mapping[str, Any]]],
-    ) -> None:
-        self._goals = goals
-        self._lookup = lookup
-        self._status = status
-
-    async def follow(self, request: rq.FollowRequest) -> Stream:
-        """Return where the stream begins, with the state as it is after that, unless it continues from `after`."""
-        goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
-        try:
-            asked = None if request.after is None else Cursor.parse(request.after)
-        except ValueError:
-            problem = f"`after` is {str(request.after)[:100]!r}"
-            raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
-        ledger = self._goals.ledger
-        after = await asyncio.to_thread(
-            lambda: asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
-        )
-        answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
-        if after != asked:
-            found = await self._status(rq.StatusRequest(limit=None if goal else ENDED_SHOWN))
-            answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
-        return Stream(answer, self._lines(after, goal))
-
-    async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
-        """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
-        listeners, wake = self._goals.listeners, asyncio.Event()
-
-        def heard(_goal: str, _events: list[RecordedEvent]) -> None:
-            wake.set()
-
-        listeners.append(heard)
-        try:
-            silent_at = time.monotonic() + SILENCE_S
-            while True:
-                wake.clear()
-                rows = await asyncio.to_thread(self._next, after)
-                if rows is None:
-                    return  # the client asks again, and is answered with a reset
-                if rows:
-                    after = Cursor(rows[-1].seq, rows[-1].hash)
-                wanted = [row for row in rows if goal in ("", row.goal)]
-                if wanted or time.monotonic() >= silent_at:
-                    silent_at = time.monotonic() + SILENCE_S
-                    yield _line(after, wanted)
-                if rows:
-                    continue
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, silent_at - time.monotonic())):
-                        await wake.wait()
-                        await asyncio.sleep(COLLECT_S)
-        finally:
-            listeners.remove(heard)
-
-    def _next(self, after: Cursor) -> list[EventRow] | None:
-        """Read the next events; None if some after the cursor were purged."""
-        ledger = self._goals.ledger
-        rows = ledger.page(after.seq, BATCH_ROWS, BATCH_BYTES)
-        return None if ledger.last_purged() > after.seq else rows
+def _next(ledger: Ledger, after: Cursor) -> list[EventRow] | None:
+    """Read the next events; None if some after the cursor were purged."""
+    rows = ledger.page(after.seq, BATCH_ROWS, BATCH_BYTES)
+    return None if ledger.last_purged() > after.seq else rows
 
 
 def _line(after: Cursor, rows: list[EventRow]) -> bytes:

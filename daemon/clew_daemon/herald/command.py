@@ -20,7 +20,7 @@ def herald(instance: Instance, test: bool) -> None:
     """
     from clew_daemon.herald.herald import serve, try_channels
     from clew_daemon.host.own_process import collect_as_usual, let_others_first
-    from clew_shared.config.faults import SettingsError
+    from clew_shared.config.settings import SettingsError
 
     collect_as_usual()
     let_others_first()

@@ -281,7 +281,10 @@ def login_copies(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, str
     """
     found = {}
     for path in paths:
-        text = _text(path)
+        try:
+            text = read_secret(path, "login file", LOGIN_BYTES_MAX).decode()
+        except ValueError:
+            raise KeyFileError(f"the login file {path} is not UTF-8") from None
         hide(list(secrets_of(text)))
         found[place_of(path, env)] = text
     if sum(map(len, found.values())) > LOGINS_BYTES_MAX:
@@ -292,8 +295,7 @@ def login_copies(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, str
 def place_of(path: Path, env: Mapping[str, str]) -> str:
     """Return where the copy of a login file is in a private HOME."""
     home = env.get("HOME")
-    inside = bool(home) and path.is_relative_to(home or "")
-    return str(path.relative_to(home or "")) if inside else path.name
+    return str(path.relative_to(home)) if home and path.is_relative_to(home) else path.name
 
 
 def secrets_of(text: str) -> Iterator[str]:
@@ -313,10 +315,3 @@ def _leaves(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
             yield from _leaves(one)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_secret(path, "login file", LOGIN_BYTES_MAX).decode()
-    except ValueError:
-        raise KeyFileError(f"the login file {path} is not UTF-8") from None

@@ -68,7 +68,12 @@ def _entered(
     goal, goals = "", daemon.goals
     while not goal or goal in goals.cores or goal in goals.gone or goal in goals.names:
         goal = goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)
-    workspace = _workspace(daemon, dropped, found, goal)
+    own, env = str(daemon.places.workspaces / goal), daemon.keys.env
+    try:
+        workspace = str(found.folder or located(own, daemon.places, env))
+    except ValueError as error:
+        fault = GoalFileFault(None, f"its workspace: {error}")
+        raise GoalFileError(dropped.name, [fault]) from None
     spec = bound_spec(daemon, found, workspace, recordable(dropped.name))
     event = ev.GoalAccepted(
         at=time.time(), goal_id=goal, spec=spec, tasks=found.tasks, identity=identity
@@ -87,17 +92,6 @@ def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[st
         if HIDDEN.named_in(text):  # the ledger keeps the file as it is
             raise GoalFileError(name, [GoalFileFault(line, KEY_IN_FILE)])
     return found
-
-
-def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str) -> str:
-    """Return where the goal works. Raises GoalFileError where a folder of its own cannot be had."""
-    if found.folder:
-        return str(found.folder)
-    try:
-        return str(located(str(daemon.places.workspaces / goal), daemon.places, daemon.keys.env))
-    except ValueError as error:
-        fault = GoalFileFault(None, f"its workspace: {error}")
-        raise GoalFileError(dropped.name, [fault]) from None
 
 
 def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:

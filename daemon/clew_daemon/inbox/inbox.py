@@ -1,14 +1,17 @@
 """The inbox: hands each completely written goal file to `accept` once; the file leaves when the goal is durable.
 
 A file is claimed first, then accepted, then removed: a daemon killed in between finds its claim again, and `accept`
-recognises it by its identity. How a goal is parsed and stored is not known here.
+recognises it by its identity. How a goal is parsed and stored is not known here. All of it but `accept` runs in a
+thread of its own, which may block.
 """
 
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +21,9 @@ from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
+from clew_daemon.host.tasks import ThreadsError
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
-from clew_daemon.inbox.leftovers import in_one_line
 from clew_shared.backoff import backoff_s
 
 GATHER_S = 0.05  # A thousand files that arrive together are looked at together
@@ -44,27 +47,25 @@ Accept = Callable[[Dropped], Awaitable[str | None]]
 
 
 class _Waker(events.FileSystemEventHandler):
-    """Sets an event on the loop; what has changed is found by looking."""
+    """Wakes the thread; what has changed is found by looking."""
 
-    def __init__(self, wake: asyncio.Event) -> None:
-        self._loop, self._wake = asyncio.get_running_loop(), wake
+    def __init__(self, wake: threading.Event) -> None:
+        self._wake = wake
 
     def on_any_event(self, event: events.FileSystemEvent) -> None:  # noqa: ARG002
-        with suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._wake.set)
+        self._wake.set()
 
 
 @dataclass(eq=False, kw_only=True)
 class Inbox:
-    """Looks after `folder`; rejected files go to `rejected`. Times in seconds.
+    """Looks after `folder`; rejected files go to `rejected/` in it. Times in seconds.
 
     `owner` holds the folder's lock: while it cannot, nothing is taken; nor while `ready` says no (a full disk).
-    `accept` is called for several files at once, the oldest first; when it raises, the file stays claimed and is tried
-    again later. Logs `goal.rejected` and `inbox.*`, each once as long as its reason lasts.
+    `accept` is called on the event loop for several files at once, the oldest first; when it raises, the file stays
+    claimed and is tried again later. Logs `goal.rejected` and `inbox.*`, each once as long as its reason lasts.
     """
 
     folder: Path
-    rejected: Path
     settle_s: float
     sweep_s: float
     owner: InboxOwner
@@ -76,82 +77,70 @@ class Inbox:
     _trouble: str = ""
     _observer: BaseObserver | None = None
     _watched: tuple[int, int] | None = None  # the device and inode that are watched
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _wake: threading.Event = field(default_factory=threading.Event)
     _stopping: bool = False
-    _round_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _task: asyncio.Task[None] | None = None
+    _thread: threading.Thread | None = None
 
     async def start(self) -> None:
         """Make the folder, finish what an earlier daemon began, and look after it from now on."""
-        if self._task is None:
-            self._stopping = False
-            self._observer, self._waker = Observer(), _Waker(self._wake)
+        self._loop, self._observer = asyncio.get_running_loop(), Observer()
+        thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        try:
             self._observer.start()
-            self._task = asyncio.create_task(self._run(), name="inbox")
+            thread.start()
+        except RuntimeError:
+            raise ThreadsError from None
+        self._thread = thread
 
     async def stop(self) -> None:
         """Take nothing more, and return when what is under way has ended."""
         self._stopping = True
         self._wake.set()
-        task, self._task = self._task, None
-        if task is not None:
-            _, late = await asyncio.wait({task}, timeout=STOP_DEADLINE_S)
-            if late:
-                task.cancel()
-                await asyncio.wait(late, timeout=STOP_DEADLINE_S)
-        observer, self._observer, self._watched = self._observer, None, None
-        if observer is not None:
-            observer.stop()
-            await asyncio.to_thread(observer.join, STOP_DEADLINE_S)
+        if self._thread and self._observer:
+            await asyncio.to_thread(self._thread.join, STOP_DEADLINE_S)
+            self._observer.stop()
+            await asyncio.to_thread(self._observer.join, STOP_DEADLINE_S)
 
-    async def _run(self) -> None:
+    def _run(self) -> None:
         while not self._stopping:
             try:
-                until = await self.sweep()
+                until = self._sweep()
             except Exception:
                 self.logs.exception("inbox.failed", folder=str(self.folder))
                 until = math.inf
-            await self._pause(until)
-
-    async def _pause(self, until: float) -> None:
-        """Sleep until then, the next sweep, or an event, whichever is first."""
-        sweep_s = self.sweep_s if self._watched else min(self.sweep_s, TROUBLE_S)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
-                await self._wake.wait()
-                await asyncio.sleep(GATHER_S)
-                return
-        if time.monotonic() < until:
-            self._watched = None  # a new folder may have the inode of the old one: watch it again
+            # a sleep until then, the next sweep, or an event, whichever is first
+            sweep_s = self.sweep_s if self._watched else min(self.sweep_s, TROUBLE_S)
+            if self._wake.wait(max(0.0, min(until - time.monotonic(), sweep_s))):
+                time.sleep(0 if self._stopping else GATHER_S)
+            elif time.monotonic() < until:
+                self._watched = (
+                    None  # a new folder may have the inode of the old one: watch it again
+                )
 
     # -- one round ---------------------------------------------------------------------------------
 
-    async def sweep(self) -> float:
+    def _sweep(self) -> float:
         """Look once and take what is due; return when to look again, in monotonic seconds."""
-        async with self._round_lock:
-            self._wake.clear()
-            found = await asyncio.to_thread(self._look_around)
-            now = time.monotonic()
-            due = self._due(found, now)
-            for at in range(0, len(due), BATCH_FILES):
-                if self._stopping:
-                    break
-                if not self.ready():
-                    return now + WRITER_S
-                await self._take(due[at : at + BATCH_FILES])
-            waits = (one.due_at(self.settle_s) for one in self._waiting.values())
-            return min(waits, default=math.inf)
+        self._wake.clear()
+        due, now = self._due(self._look_around()), time.monotonic()
+        for at in range(0, len(due), BATCH_FILES):
+            if self._stopping:
+                break
+            if not self.ready():
+                return now + WRITER_S
+            self._take(due[at : at + BATCH_FILES])
+        return min((one.due_at(self.settle_s) for one in self._waiting.values()), default=math.inf)
 
     def _look_around(self) -> list[Found]:
-        """Return the files of the folder, which is made and locked where it is another one; blocks."""
-        reason = ""
+        """Return the files of the folder, which is made and locked where it is another one."""
+        reason, found = "", list[Found]()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.owner.take()
             self._watch()
             found = files.look_around(self.folder)
         except (OSError, NotOwnerError) as error:
-            found, self._watched = [], None
+            self._watched = None
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if reason and reason != self._trouble:
             self.logs.error("inbox.unusable", folder=str(self.folder), error=reason)
@@ -160,19 +149,18 @@ class Inbox:
 
     def _watch(self) -> None:
         """Watch the folder that is there now; where that fails, it is looked at more often."""
-        found, observer = self.folder.stat(), self._observer  # None: `stop` has taken it away
+        found, observer = self.folder.stat(), self._observer
         if observer is None or self._watched == (found.st_dev, found.st_ino):
             return
         self._watched = None
         observer.unschedule_all()
         with suppress(OSError, RuntimeError):  # no watch left, or no thread to be had
-            path = str(self.folder.resolve())
-            observer.schedule(self._waker, path, event_filter=_EVENTS)
+            observer.schedule(_Waker(self._wake), str(self.folder.resolve()), event_filter=_EVENTS)
             self._watched = found.st_dev, found.st_ino
 
-    def _due(self, found: list[Found], now: float) -> list[Found]:
+    def _due(self, found: list[Found]) -> list[Found]:
         """Return the files that are due, oldest first; a first look decides nothing."""
-        before, self._waiting, due = self._waiting, {}, []
+        before, self._waiting, due, now = self._waiting, {}, [], time.monotonic()
         for one in found:
             seen = before.get(one.path.name)
             if seen and seen.look == one.look:
@@ -186,23 +174,21 @@ class Inbox:
 
     # -- taking files ------------------------------------------------------------------------------
 
-    async def _take(self, batch: list[Found]) -> None:
+    def _take(self, batch: list[Found]) -> None:
         """Claim, read, have judged, and put away one batch, in order."""
         for one in batch:
             del self._waiting[one.path.name]
-        drops = await asyncio.to_thread(lambda: [self._fetch(one) for one in batch])
-        read = [(one, drop) for one, drop in zip(batch, drops, strict=True) if drop is not None]
-        verdicts = await asyncio.gather(*(self._judge(one, drop) for one, drop in read))
-
-        def put_away() -> None:
-            for (one, _), verdict in zip(read, verdicts, strict=True):
-                if verdict is not None:
-                    self._put_away(one, verdict)
-
-        await asyncio.to_thread(put_away)
+        read = [(one, drop) for one in batch if (drop := self._fetch(one)) is not None]
+        if self._stopping:
+            return
+        asked = [
+            asyncio.run_coroutine_threadsafe(self._judge(drop), self._loop) for _, drop in read
+        ]
+        for (one, _), judged in zip(read, asked, strict=True):
+            self._conclude(one, judged)
 
     def _fetch(self, one: Found) -> Dropped | None:
-        """Claim and read a file, None where that cannot be done now; blocks."""
+        """Claim and read a file, None where that cannot be done now."""
         try:
             files.claim(one)
             return files.read(one)
@@ -223,24 +209,25 @@ class Inbox:
                 self._defer(one, f"cannot be taken: {error.strerror}")
         return None
 
-    async def _judge(self, one: Found, drop: Dropped) -> str | None:
-        """Return why `accept` refuses a file, "" where it is a goal, None where nothing was decided."""
-        if self._stopping:
-            return None
+    async def _judge(self, drop: Dropped) -> str | None:
+        async with asyncio.timeout(ACCEPT_DEADLINE_S):
+            return await self.accept(drop)
+
+    def _conclude(self, one: Found, judged: "Future[str | None]") -> None:
         try:
-            async with asyncio.timeout(ACCEPT_DEADLINE_S):
-                return await self.accept(drop) or ""
+            refusal = judged.result()
         except Exception as error:  # noqa: BLE001 - whatever it is, the file must stay and others go on
             self._defer(one, f"{type(error).__name__}: {error}")
-            return None
+        else:
+            self._put_away(one, refusal)
 
-    def _put_away(self, one: Found, refusal: str) -> None:
-        """Remove a file that is a goal, and reject any other; blocks."""
+    def _put_away(self, one: Found, refusal: str | None) -> None:
+        """Remove a file that is a goal, and reject any other."""
         try:
             if not refusal:
                 files.remove(one)
-            elif files.reject(one, self.rejected, refusal):
-                error = in_one_line(refusal)
+            elif files.reject(one, self.folder / files.REJECTED, refusal):
+                error = files.in_one_line(refusal)
                 self.logs.warning("goal.rejected", name=one.name, error=error)
         except OSError as error:
             what = "cannot be rejected" if refusal else "is a goal, but cannot be removed"

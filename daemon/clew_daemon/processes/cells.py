@@ -286,10 +286,9 @@ def cli_program_fault(agent: Agent, env: Mapping[str, str]) -> str:
 
 def unusable(path: Path) -> str:
     """Return why a path is not a program, "" if it may be one."""
-    if not os.path.lexists(path):
-        return "does not exist"
-    if not path.exists():
-        return "is a link to something that does not exist"
     if path.is_dir():
         return "is a directory"
-    return "" if os.access(path, os.X_OK) else "is not executable"
+    if path.exists():
+        return "" if os.access(path, os.X_OK) else "is not executable"
+    link = os.path.islink(path)  # noqa: PTH114 - False where it cannot be reached
+    return "is a link to something that does not exist" if link else "does not exist"

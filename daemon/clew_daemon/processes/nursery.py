@@ -16,7 +16,6 @@ from importlib.metadata import version
 
 import structlog
 
-from clew_daemon.host import tasks
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children, ends_within
 from clew_shared.backoff import backoff_s
@@ -98,7 +97,6 @@ class Zygote:
 
     def __init__(self, env: dict[str, str], preload: tuple[str, ...]) -> None:
         """Launch it, in the main thread (PDEATHSIG), without waiting until it is warm; raises OSError."""
-        self.preload = preload
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.setblocking(False)
         fd = theirs.fileno()
@@ -131,7 +129,8 @@ class Zygote:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 hello = _checked(await self._receive())
         except BaseException as error:
-            await self.end(at_once=True)
+            self.child.kill()
+            await self.end()
             if isinstance(error, OSError | ValueError):
                 raise NurseryGone(f"it did not start: {plain(error)}") from None
             raise
@@ -168,17 +167,13 @@ class Zygote:
         finally:
             del self._asked[number]
 
-    async def end(self, *, at_once: bool = False) -> None:
-        """End it; cells go on, and spawns under way are waited for. Legal at any time, also twice."""
-        if not at_once and self._asked and self.alive:
-            await asyncio.wait(list(self._asked.values()), timeout=SPAWN_TIMEOUT_S)
+    async def end(self) -> None:
+        """End it; cells go on. Legal at any time, also twice."""
         if self._reading:
             self._reading.cancel()
             # off the loop before the descriptor's number is used again
             await asyncio.wait([self._reading])
         self._line.close()  # it exits when this closes
-        if at_once:
-            self.child.kill()
         await ends_within(self.child, KILL_WAIT_S)
         self._process.returncode = self._process.returncode or 0  # reaped by `Children`
 
@@ -237,8 +232,8 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
 class Nursery:
     """Starts cells; `ready` and `stop` may be called at any time, also twice.
 
-    Its process is replaced when it has ended, hangs, or lacks what it is to import. Attempts to start a new one back
-    off, and meanwhile the last one goes on.
+    Its process is replaced when it has ended or hangs; attempts to start a new one, which imports `preload`, back off.
+    `first` is a process that bootstrap has launched, and that may be warming up already.
     """
 
     def __init__(
@@ -248,13 +243,11 @@ class Nursery:
         preload: tuple[str, ...],
         first: Zygote | None = None,
     ) -> None:
-        """`first` is a process that bootstrap has launched, and that may be warming up already."""
         self._children = children
         self._env = env
-        self._preload = preload
+        self.preload = preload
         self._first = first
         self._zygote: Zygote | None = None
-        self._ending: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.Lock()
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self._failures = 0
@@ -262,16 +255,11 @@ class Nursery:
         self._fault = ""
         self.report: SandboxReport | None = None
 
-    def preload(self, modules: tuple[str, ...]) -> None:
-        """Import these from the next process on; one that lacks some of them is replaced before the next spawn."""
-        self._preload = modules
-
     async def stop(self) -> None:
         """End the process; cells go on."""
         zygote, self._zygote = self._zygote, None
         if zygote:
             await zygote.end()
-        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def spawn(
         self,
@@ -312,38 +300,24 @@ class Nursery:
         raise SpawnError(answer.reason, answer.message)
 
     async def ready(self) -> Zygote:
-        """Return a warm process that lives and has what cells need, a new one if necessary; raises SpawnError."""
+        """Return a warm process that lives, a new one if necessary; raises SpawnError."""
         async with self._renewing:
-            usable = self._zygote if self._zygote and self._zygote.alive else None
-            if usable and set(self._preload) <= set(usable.preload):
-                return usable
+            if self._zygote and self._zygote.alive:
+                return self._zygote
+            await self.stop()
             if time.monotonic() < self._retry_at:
-                if usable:
-                    return usable
                 raise SpawnError("nursery", self._fault)
-            return await self._renewed(usable)
-
-    async def _renewed(self, usable: Zygote | None) -> Zygote:
-        """Return a new process, or the last one where that is `usable` and no new one starts; raises SpawnError."""
-        try:
-            new, self._first = self._first or Zygote(self._env, self._preload), None
-            hello = await new.greet(self._children)
-        except (OSError, NurseryGone) as error:
-            pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
-            self._failures += 1
-            self._retry_at = time.monotonic() + pause_s
-            self._fault = f"the nursery cannot start: {plain(error)}"
-            log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
-            if usable:
-                return usable
-            reason = "resources" if is_shortage(error) else "nursery"
-            raise SpawnError(reason, self._fault) from None
-        log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
-        last, self._zygote = self._zygote, new
-        self._failures, self.report = 0, hello.sandbox
-        if last:
-            # the spawns that it still has to finish delay no others
-            ending = tasks.start(last.end())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
-        return new
+            try:
+                new, self._first = self._first or Zygote(self._env, self.preload), None
+                hello = await new.greet(self._children)
+            except (OSError, NurseryGone) as error:
+                pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
+                self._failures += 1
+                self._retry_at = time.monotonic() + pause_s
+                self._fault = f"the nursery cannot start: {plain(error)}"
+                log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
+                reason = "resources" if is_shortage(error) else "nursery"
+                raise SpawnError(reason, self._fault) from None
+            log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
+            self._zygote, self._failures, self.report = new, 0, hello.sandbox
+            return new

@@ -191,7 +191,7 @@ class Instance:
     @property
     def settings(self) -> Settings:
         """The values of the whole config file; CliError with all errors in it."""
-        from clew_shared.config.faults import SettingsError
+        from clew_shared.config.settings import SettingsError
 
         try:
             return self.loaded.settings

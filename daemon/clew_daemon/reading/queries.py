@@ -176,7 +176,7 @@ def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
     answer = ask(instance.socket, StatusRequest(limit=limit))
     if answer is not None:
         return dict(answer)
-    from clew_daemon.inbox.leftovers import left
+    from clew_daemon.inbox.files import left
     from clew_daemon.record.store import listed, load_listed
     from clew_shared.views.publish import status_view
 

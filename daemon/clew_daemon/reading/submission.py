@@ -169,9 +169,9 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     if not (options.values or options.checks):
         return source.raw
     try:
-        front, body, first_line = goalfile_front.split(decoded(source.raw, source.shown))
+        front, body, first_line = goalfile_front.split(decoded(source.raw))
         root = goalfile_front.composed(front or "")
-    except (ValueError, goalfile_front.FrontError):
+    except ValueError:
         return source.raw
     if goalfile_front.lookalike(body, first_line):
         return source.raw

@@ -20,7 +20,7 @@ from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.restart import RestartHistory, WaitFor
+from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask
@@ -208,10 +208,8 @@ class GoalRun:
             waits = self._history.count_wait(self.goal, core.state.actions_total)
         follows = restart.after_worker(core.state, ended, crashes, waits, numbers, random.random)
         match follows:
-            case WaitFor(reason, seconds):
-                now = time.time()
-                waiting = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
-                await self._d.goals.emit(core, waiting)
+            case ev.GoalWaiting():
+                await self._d.goals.emit(core, follows)
             case Question():
                 if ended.kind == "crash":
                     crashed, window_s = len(crashes.times), numbers.window_s
@@ -231,12 +229,12 @@ class GoalRun:
         await self._d.goals.whole(self.goal)
         await self._d.goals.decide(core, lambda core: worker_gone(core, "internal", crash=True))
         crashes.add(time.monotonic(), 0.0, numbers)
-        after_s = crashes.restart_s(numbers, random.random)
-        if after_s is None:
-            detail = endings.by_surprise(error).detail
-            await block_goal(self._d.goals, core, ask(core.state, "internal", fault=detail))
-        else:
-            await asyncio.sleep(after_s)
+        ended = endings.by_surprise(error)
+        match restart.after_worker(core.state, ended, crashes, 0, numbers, random.random):
+            case Question() as asked:
+                await block_goal(self._d.goals, core, asked)
+            case float(after_s):
+                await asyncio.sleep(after_s)
 
 
 def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 how it ended              what follows
 finished, stopped         None:         the goal rests
-temporary                 WaitFor:      the goal waits, ever longer each time in a row
+temporary                 GoalWaiting:  the goal waits, ever longer each time in a row
 configuration, unable     a Question:   a person has to fix something first
 crash                     the seconds until a restart, or a Question where there were too many
 """
@@ -23,14 +23,6 @@ from clew_shared.text.words import ending, key_line, times
 
 WAIT_FIRST_S = 1.0
 """The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitFor:
-    """The goal waits this long for what `reason` says."""
-
-    reason: str
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -68,13 +60,14 @@ def after_worker(
     waits: int,
     numbers: RestartSettings,
     jitter: Callable[[], float],
-) -> float | WaitFor | Question | None:
+) -> float | ev.GoalWaiting | Question | None:
     """Return what follows; `crashes` has this one already, `waits` counts the waits in a row before this one."""
     match ended.kind:
         case "finished" | "stopped":
             return None
         case "temporary":
-            return WaitFor(ended.reason, ended.retry_after_s or wait_s(waits, numbers))
+            now, wait = time.time(), ended.retry_after_s or wait_s(waits, numbers)
+            return ev.GoalWaiting(at=now, reason=ended.reason, until=now + wait)
         case "crash" if (after_s := crashes.restart_s(numbers, jitter)) is not None:
             return after_s
         case "crash" if ended.reason != "internal":

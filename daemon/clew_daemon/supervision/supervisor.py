@@ -196,15 +196,16 @@ class Supervisor:
     def _run(self, goal: str) -> None:
         run = GoalRun(self._d, goal, self._history)
         self._runs[goal] = run
-        run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
 
-    def _on_run_end(self, goal: str, task: asyncio.Task[None]) -> None:
-        self._runs.pop(goal, None)
-        self._d.started.pop(goal, None)
-        error = None if task.cancelled() else task.exception()
-        if error and not isinstance(error, LedgerError):
-            log.error("goal.run_failed", goal=goal, error=repr(error), exc_info=error)
-        self.wake()
+        def ended(task: asyncio.Task[None]) -> None:
+            self._runs.pop(goal, None)
+            self._d.started.pop(goal, None)
+            error = None if task.cancelled() else task.exception()
+            if error and not isinstance(error, LedgerError):
+                log.error("goal.run_failed", goal=goal, error=repr(error), exc_info=error)
+            self.wake()
+
+        run.task.add_done_callback(ended)
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
         """React to durable events: reports become due, other goals may become ready."""

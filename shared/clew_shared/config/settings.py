@@ -1,28 +1,26 @@
 """The config: `config.toml` and `CLEW_TABLE__KEY` of the environment, validated all at once.
 
-Pure: text and environment come in as arguments. Every value knows where it came from, and every error names its place.
-pydantic-settings can neither name the line of an error nor report those of file and environment together.
+Pure: text and environment come in as arguments. Every value knows where it came from, and every error is a sentence
+with its place: which key, and what would be right. pydantic-settings can neither name the line of an error nor report
+those of file and environment together.
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from clew_shared.config.agent_tables import DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
-from clew_shared.config.faults import (
-    Location,
-    SettingsError,
-    SettingsFault,
-    dotted,
-    explain,
-    key_lines,
-    plain_location,
-)
+from clew_shared.config.agent_tables import AGENT_KINDS, DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
 from clew_shared.config.tables import Settings
+from clew_shared.text.spelling import closest
+from clew_shared.text.validation import requirement
+
+Location = tuple[str, ...]
 
 # fmt: off
 LIVE_TABLES = ("loops", "attempts", "context", "restart", "heartbeat", "playbook", "snapshots", "log")
@@ -44,6 +42,19 @@ OUTDATED = {
     ("context", "stale_after_s"): "",
 }
 """Keys of an earlier release, which are accepted and have no effect, and what is said of them."""
+
+
+_TABLE_LINE = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+_PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_KEY_LINE = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+
+
+class SettingsError(ValueError):
+    """The config cannot be used; all errors at once, each its place (FILE:LINE, or `env NAME`) and a sentence."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("\n".join(f"{place}: {message}" for place, message in faults))
+        self.faults = faults
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,7 @@ class _Source:
         self._lines = key_lines(text)
         self._overrides: dict[Location, str] = {}  # variables, by the place that they set
         self._raw: dict[str, Any] = {}
-        self._syntax: list[SettingsFault] = []
+        self._faults: list[tuple[str, str]] = []  # a place and a sentence
         self._parse(text)
         for name in filter(ENV_NAME.fullmatch, sorted(env)):
             parts = name.removeprefix("CLEW_").lower().split("__")
@@ -146,17 +157,16 @@ class _Source:
         return Loaded(settings, sources, tuple(outdated))
 
     def _parse(self, text: str) -> None:
-        place, message = self._origin, ""
+        invalid = "is not valid TOML"
         try:
             self._raw = tomllib.loads(text)
         except RecursionError:
-            message = "it is nested too deeply"
+            self._faults.append((self._origin, f"{invalid}: it is nested too deeply"))
         except ValueError as error:
             where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
             line = where[1] if where and where[1] else text.count("\n") + 1
-            place, message = f"{place}:{line}", str(error)[: where.start() if where else None]
-        if message:
-            self._syntax.append(SettingsFault(place, f"is not valid TOML: {message}"))
+            message = str(error)[: where.start() if where else None]
+            self._faults.append((f"{self._origin}:{line}", f"{invalid}: {message}"))
 
     def _put(self, parts: list[str], value: Any) -> Location:
         """Set the value at the place; a name of the file may differ from it in case and `-`."""
@@ -172,24 +182,25 @@ class _Source:
         return tuple(location)
 
     def _validated(self) -> Settings:
-        faults = list(self._syntax)
         shaped, kinds = _with_named_agents(self._raw)
         try:
             settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
             if self._respelled(error):
                 return self._validated()
-            faults += [SettingsFault(self._place(at), m) for at, m in explain(error, self._raw)]
+            for details in error.errors():
+                at = _location(details)
+                self._faults.append((self._place(at), _sentence(details, at, self._raw)))
         else:
-            if not faults:
+            if not self._faults:
                 return settings
-        raise SettingsError(sorted(faults, key=_by_line))
+        raise SettingsError(sorted(self._faults, key=_by_line))
 
     def _respelled(self, error: ValidationError) -> bool:
         """Restore the spelling of text where the environment's `123` or `true` was meant as text."""
         found = False
         for fault in error.errors():
-            location = plain_location(fault)
+            location = _location(fault)
             name = self._overrides.get(location)
             is_text_wanted = fault["type"] in {"string_type", "literal_error"}
             if name and is_text_wanted and not isinstance(fault["input"], str):
@@ -234,6 +245,101 @@ def _with_named_agents(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
     return {**raw, "agents": shaped}, kinds
 
 
-def _by_line(fault: SettingsFault) -> tuple[str, int, str]:
-    where, _, line = fault.place.rpartition(":")
-    return (where, int(line), "") if line.isdigit() else ("", 0, fault.place)
+def _by_line(fault: tuple[str, str]) -> tuple[str, int, str]:
+    where, _, line = fault[0].rpartition(":")
+    return (where, int(line), "") if line.isdigit() else ("", 0, fault[0])
+
+
+# -- errors as sentences
+
+
+def _location(details: ErrorDetails) -> Location:
+    """Return the place of an error as the file has it: without `named`, an agent's tag and pydantic's `[key]`."""
+    location = tuple(str(part) for part in details["loc"] if part != "[key]")
+    if location[:2] == ("agents", "named"):
+        name, inner = location[2:3], location[3:]
+        location = ("agents", *name, *(inner[1:] if inner and inner[0] in AGENT_KINDS else inner))
+    return (*location, "kind") if details["type"] == "union_tag_invalid" else location
+
+
+def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any]) -> str:
+    if details["type"] == "extra_forbidden":
+        known = _known_beside(location, raw)
+        meant = closest(location[-1], known)
+        hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
+        return f"unknown {'table' if len(location) == 1 else 'key'} `{dotted(location)}`; {hint}"
+    if details["type"] == "union_tag_invalid":
+        given = raw["agents"][location[1]].get("kind")
+        kinds = ", ".join(AGENT_KINDS)
+        wanted = f"must be one of {kinds}, not {_shown(given)}{_meant(given, AGENT_KINDS)}"
+    elif details["type"] == "union_tag_not_found":
+        wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
+    else:
+        shown = _shown(details["input"])
+        quoted = shown if shown.startswith('"') else json.dumps(shown)
+        wanted = requirement(details, shown, quoted, text="text in quotes")
+        if details["type"] == "literal_error":
+            allowed = re.findall(r"'([^']*)'", details.get("ctx", {})["expected"])
+            wanted += _meant(details["input"], allowed)
+    return f"`{dotted(location)}` {wanted}"
+
+
+def _meant(given: object, known: Collection[str]) -> str:
+    meant = closest(given, known) if isinstance(given, str) else None
+    return f"; did you mean {json.dumps(meant)}?" if meant else ""
+
+
+def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:
+    """Return the keys that are known in the table of the unknown one."""
+    if location[0] == "agents":
+        return list(AGENT_KINDS[agent_kind(raw["agents"][location[1]])].model_fields)
+    model: type[BaseModel] = Settings
+    for part in location[:-1]:
+        if part in model.model_fields:  # else a name or a number that the user gave
+            model = _table_in(model.model_fields[part].annotation) or model
+    return list(model.model_fields)
+
+
+def _table_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the class of the tables that a type is about: its own, or that of its items."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_table_in, get_args(annotation))), None)
+
+
+def _shown(value: object) -> str:
+    """Return the value as the file would have it, shortened to fit a line."""
+    if isinstance(value, dict):
+        return "a table"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        return "a number with thousands of digits"
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def dotted(location: Location) -> str:
+    """Return the place as TOML would write it: `loops.tools.run_cmd.repeat_limit`."""
+    return ".".join(
+        part if re.fullmatch(r"[\w-]+", part, re.ASCII) else json.dumps(part) for part in location
+    )
+
+
+def key_lines(text: str) -> dict[Location, int]:
+    """Return the line (from 1) of each table and key; a scan, good enough to point at."""
+    lines: dict[Location, int] = {}
+    table: Location = ()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if header := _TABLE_LINE.match(line):
+            table = location = _parts(header[1])
+        elif key := _KEY_LINE.match(line):
+            location = (*table, *_parts(key[1]))
+        else:
+            continue
+        for length in range(len(table) or 1, len(location) + 1):
+            lines.setdefault(location[:length], number)
+    return lines
+
+
+def _parts(key: str) -> Location:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, key))

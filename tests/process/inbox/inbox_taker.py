@@ -23,7 +23,6 @@ class Daemon:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.rejected = folder / "rejected"
         self.drops: list[Dropped] = []
         self.answer = lambda _: None
         self.changed = asyncio.Condition()
@@ -50,7 +49,6 @@ class Daemon:
         log = structlog.wrap_logger(None, processors=[self.logged])
         return Inbox(
             folder=self.folder,
-            rejected=self.rejected,
             owner=self.owner,
             accept=self.accept,
             logs=log,

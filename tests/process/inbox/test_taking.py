@@ -86,8 +86,7 @@ async def test_what_is_no_file_is_never_opened(daemon, folder):
         short = os.open(folder, os.O_RDONLY)
         listener.bind(f"/proc/self/fd/{short}/socket.md")  # sun_path holds at most 108 bytes
         os.close(short)
-        async with running(daemon) as inbox:
-            await inbox.sweep()
+        async with running(daemon):
             (folder / "goal.md").write_text("a file")
             await daemon.until_drops(1)
     assert daemon.names == ["goal.md"]

@@ -15,7 +15,7 @@ from typing import Literal
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import git as git_host
 from clew_daemon.host.units import is_delegated, unit_path
-from clew_daemon.inbox.leftovers import left
+from clew_daemon.inbox.files import left
 from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, send
 from clew_daemon.reading.errors import CliError
@@ -23,7 +23,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
 from clew_daemon.reading.sanitize import counted
 from clew_daemon.record.lost_record import lacking
-from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import SettingsError
 from clew_shared.config.tables import Settings
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.lock import holder

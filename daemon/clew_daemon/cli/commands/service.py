@@ -25,9 +25,8 @@ from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted, short
-from clew_shared.config.faults import SettingsError, dotted
 from clew_shared.config.places import places
-from clew_shared.config.settings import flatten, load
+from clew_shared.config.settings import SettingsError, dotted, flatten, load
 from clew_shared.exit_codes import ExitCode
 
 
@@ -242,7 +241,7 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     except SettingsError as error:
         if not as_json:
             raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
-        faults = [{"place": f.place, "message": f.message} for f in error.faults]
+        faults = [{"place": place, "message": message} for place, message in error.faults]
         output.show({"faults": faults}, (), as_json=True, failed=True)
         return
     found, used = flatten(loaded.settings), places(instance.env, instance.home, loaded.settings)

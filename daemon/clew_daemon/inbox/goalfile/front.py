@@ -40,18 +40,10 @@ _NO_PROSE = ("#", "//", "%", "<!--")
 NodePath = tuple[int | str, ...]  # Where a value is: its key, and the keys or indices below
 
 
-class FrontError(Exception):
-    """The front matter, or one of its values, cannot be read; `fault` says why and on which line."""
-
-    def __init__(self, line: int | None, message: str) -> None:
-        super().__init__(message)
-        self.fault = GoalFileFault(line, message)
-
-
 def split(text: str) -> tuple[str | None, str, int]:
     """Return the front matter (None without), the body, and the body's first line number.
 
-    ValueError where the first line is `---` and no other closes it.
+    GoalFileFault where the first line is `---` and no other closes it.
     """
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
@@ -59,7 +51,7 @@ def split(text: str) -> tuple[str | None, str, int]:
     for index, line in enumerate(lines[1:], start=1):
         if line.rstrip() in {"---", "..."}:
             return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
-    raise ValueError("the front matter is not closed: end it with a line `---`")
+    raise GoalFileFault(1, "the front matter is not closed: end it with a line `---`")
 
 
 class _Loader(yaml.SafeLoader):
@@ -79,7 +71,7 @@ class _Loader(yaml.SafeLoader):
         elif isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
             fault = "a value contains a NUL or half of a surrogate pair: delete it"
         if fault:
-            raise FrontError(_line_of(self.buffer, event.start_mark), fault)
+            raise GoalFileFault(_line_of(self.buffer, event.start_mark), fault)
         self._depth += is_collection
         node = super().compose_node(parent, index)
         self._depth -= is_collection
@@ -87,26 +79,30 @@ class _Loader(yaml.SafeLoader):
 
 
 def composed(front: str) -> yaml.MappingNode | None:
-    """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
+    """Return the front matter as YAML's nodes, None where there are none; raises GoalFileFault."""
     if len(front) > FRONT_CHARS_MAX:
-        raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
+        raise GoalFileFault(
+            1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it"
+        )
     invalid = "the front matter is not valid YAML"
     try:
         node = yaml.compose(front, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = _line_of(front, mark) if mark else None
-        raise FrontError(line, f"{invalid}: {error.problem or error}") from None
+        raise GoalFileFault(line, f"{invalid}: {error.problem or error}") from None
     except yaml.reader.ReaderError as error:
         line = front.count("\n", 0, error.position) + 2
-        raise FrontError(line, "the front matter contains a character that YAML forbids") from None
+        raise GoalFileFault(
+            line, "the front matter contains a character that YAML forbids"
+        ) from None
     except _UNREADABLE as error:
-        raise FrontError(1, f"{invalid}: {in_whole_words(str(error), 200)}") from None
+        raise GoalFileFault(1, f"{invalid}: {in_whole_words(str(error), 200)}") from None
     if node is None or isinstance(node, yaml.MappingNode):
         return node
     wanted = "lines of `key: value`; without any, don't begin the file with `---`"
     line = _line_of(front, node.start_mark)
-    raise FrontError(line, f"the front matter must be {wanted}")
+    raise GoalFileFault(line, f"the front matter must be {wanted}")
 
 
 def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:
@@ -137,9 +133,9 @@ class Front:
         self.faults: list[GoalFileFault] = []
         try:
             root = composed(front)
-        except FrontError as error:
-            self.faults.append(error.fault)
-            return
+        except GoalFileFault as fault:
+            root = None
+            self.faults.append(fault)
         for key, node in self._pairs(root) if root else ():
             if key in KEYS:
                 self._read(key, node)
@@ -161,14 +157,11 @@ class Front:
     def _read(self, key: str, node: yaml.Node) -> None:
         """Read the value of one of clew's keys; the first thing that is wrong with it is a fault."""
         self.lines[key] = _line_of(self._front, node.start_mark)
-        faults_before = len(self.faults)
+        faults_before, value = len(self.faults), self._plain(node, (key,))
+        if len(self.faults) > faults_before:
+            return
         try:
-            value = self._plain(node, (key,))
-            if len(self.faults) > faults_before:
-                return
             validated = FrontMatter.model_validate({key: value}, context={"agents": self._agents})
-        except FrontError as error:
-            self.faults.append(error.fault)
         except ValidationError as error:
             details = error.errors()[0]
             path = details["loc"]
@@ -188,7 +181,7 @@ class Front:
         self.unknown_keys[f"{table}{name}"] = f"{table}{meant}" if meant else ""
 
     def _plain(self, node: yaml.Node, path: NodePath) -> Any:
-        """Return what YAML makes of a node, with keys as texts; FrontError for a scalar without a usable value."""
+        """Return what YAML makes of a node, with keys as texts; a scalar without a usable value is a fault."""
         self._nodes[path] = node
         if isinstance(node, yaml.MappingNode):
             return {key: self._plain(value, (*path, key)) for key, value in self._pairs(node)}
@@ -199,7 +192,8 @@ class Front:
             fault = f"has a value that cannot be read: {_given(node)}"
             with suppress(*_UNREADABLE):
                 return yaml.SafeLoader("").construct_object(node)
-        raise FrontError(_line_of(self._front, node.start_mark), f"`{_dotted(path)}` {fault}")
+        self._fault(node, f"`{_dotted(path)}` {fault}")
+        return None
 
     def _fault(self, node: yaml.Node, message: str) -> None:
         self.faults.append(GoalFileFault(_line_of(self._front, node.start_mark), message))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, get_args
@@ -26,15 +25,12 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-@dataclass(frozen=True)
-class GoalFileFault:
+class GoalFileFault(ValueError):
     """One thing that is wrong in a goal file; `line` counts from 1, None is the whole file."""
 
-    line: int | None
-    message: str
-
-    def __str__(self) -> str:
-        return self.message if self.line is None else f"line {self.line}: {self.message}"
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(message if line is None else f"line {line}: {message}")
+        self.line, self.message = line, message
 
 
 class GoalFileError(ValueError):

@@ -34,18 +34,17 @@ def parse(
     `located` gives the folder that a `workspace:` means, or raises ValueError with the reason why no goal may work
     there. Raises GoalFileError, and nothing else, with all errors at once.
     """
-    text = decoded(raw, name)
     try:
-        front, body_text, body_line = goalfile_front.split(text)
-    except ValueError as error:
-        raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
+        front, body_text, body_line = goalfile_front.split(decoded(raw))
+    except GoalFileFault as fault:
+        raise GoalFileError(name, [fault]) from None
     head = goalfile_front.Front(front or "", agents)
     body = Body(body_text, body_line)
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):
         faults.append(body.without_check)
-    if fault := goalfile_front.lookalike(body_text, body_line):
-        faults.append(fault)
+    if alike := goalfile_front.lookalike(body_text, body_line):
+        faults.append(alike)
     if not body_text.strip():
         empty = "the file has no goal: write below the front matter what to do"
         faults.append(GoalFileFault(None, empty))
@@ -92,23 +91,20 @@ def goal_id(description: str, token: str, name: str = "") -> str:
     return f"{slug}-{token}"
 
 
-def decoded(raw: bytes, name: str) -> str:
-    """Return the text, with Unix line ends and without a byte order mark; GoalFileError where it is none."""
-
-    def refused(message: str, line: int | None = None) -> GoalFileError:
-        return GoalFileError(name, [GoalFileFault(line, message)])
-
+def decoded(raw: bytes) -> str:
+    """Return the text, with Unix line ends and without a byte order mark; GoalFileFault where it is none."""
     if len(raw) > BYTES_MAX:
-        raise refused(f"the file is too long; a goal file may have at most {BYTES_MAX:,} bytes")
+        message = f"the file is too long; a goal file may have at most {BYTES_MAX:,} bytes"
+        raise GoalFileFault(None, message)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        at, line = f"at byte {error.start:,}", raw.count(b"\n", 0, error.start) + 1
-        raise refused(f"the file is not UTF-8 ({at}): save it as UTF-8", line) from None
+        message = f"the file is not UTF-8 (at byte {error.start:,}): save it as UTF-8"
+        raise GoalFileFault(raw.count(b"\n", 0, error.start) + 1, message) from None
     before, nul, _ = text.partition("\0")
     if nul:
         message = "the file contains a NUL byte: it is not text"
-        raise refused(message, before.count("\n") + 1)
+        raise GoalFileFault(before.count("\n") + 1, message)
     if not text.strip():
-        raise refused("the file is empty: write what to do")
+        raise GoalFileFault(None, "the file is empty: write what to do")
     return re.sub(r"\r\n?", "\n", text)
