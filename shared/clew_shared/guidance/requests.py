@@ -63,6 +63,7 @@ class _Guided:
     def __init__(self, hello: HelloAnswer, *, implicit: bool) -> None:
         self._hello = hello
         self._entries = hello.state.transcript
+        self._calls = [entry for entry in self._entries if isinstance(entry, Call)]
         self._implicit = implicit
 
     def next(self, last: Call, done: str) -> str:
@@ -79,33 +80,29 @@ class _Guided:
         return ""
 
     def _after_failure(self, last: Call) -> str:
-        nothing = last.output.startswith(NO_EDIT) or self._failed_before(last)
+        same = [(e.name, e.args.get("path"), e.result) for e in self._calls[-2:]]
+        again = same == [(last.name, last.args.get("path"), "error")] * 2
+        nothing = again or last.output.startswith(NO_EDIT)
         if last.name == "edit_file" and nothing:  # else they repeat it
-            if missing := self._missing():
-                return f"Nothing was edited. Call write_file with the whole file {missing}: it does not exist."
             failure = self._known_failure()
-            end = f"as it should be: {failure}" if failure else "as it should be."
-            return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
-        command = str(last.args.get("cmd", ""))
-        if self._implicit and last.result == "failure" and self._is_a_check(command):
+            what, end = _path(last), f"as it should be{': ' if failure else '.'}{failure}"
+            if missing := self._missing():
+                what, end = f"{missing}:", "it does not exist."
+            return f"Nothing was edited. Call write_file with the whole file {what} {end}"
+        command = f" {_words(str(last.args.get('cmd', '')))} "
+        shown = (*self._hello.checks.values(), *map(failure_text, self._entries))
+        is_a_check = any(command in f" {_words(one)} " for one in shown)
+        if self._implicit and last.result == "failure" and is_a_check:
             # else small models run it again
             return "This shows what is still wrong. Now change it."
         if self._implicit and failure_text(self._entries[-1]):
             return "It changed files, but the goal is not reached. Now change what is still wrong."
         return ""
 
-    def _failed_before(self, last: Call) -> bool:
-        of = [(e.name, e.args.get("path"), e.result) for e in self._entries if isinstance(e, Call)]
-        return len(of) > 1 and of[-1] == of[-2] == (last.name, last.args.get("path"), "error")
-
-    def _is_a_check(self, command: str) -> bool:
-        shown = (*self._hello.checks.values(), *map(failure_text, self._entries))
-        return any(f" {_words(command)} " in f" {_words(one)} " for one in shown)
-
     def _next_step(self, last: Call) -> str:
         entries, failure = self._entries, self._known_failure()
         if not any(map(_may_have_changed, entries)):
-            read = any(isinstance(e, Call) and e.name == "read_file" for e in entries)
+            read = any(call.name == "read_file" for call in self._calls)
             return f"Nothing is changed yet. {_correct(failure) if read and failure else STEP}"
         if entries[-1] is last and not self._changed():  # it has only looked
             if failure:
@@ -125,7 +122,7 @@ class _Guided:
         if last.name == "write_file" and _FENCED.fullmatch(str(last.args.get("content", ""))):
             return f"{_path(last)} begins and ends with ```. Write it without, unless they belong there."
         path = str(last.args.get("path", ""))
-        written = (e for e in self._entries if isinstance(e, Call) and _wrote(e, path))
+        written = (call for call in self._calls if _wrote(call, path))
         lost = last.output.partition(NO_LONGER)[2] if last is next(written, None) else ""
         lacks = "lacks lines that it had before. Put them back, unless they had to go:"
         return f"{_path(last)} {lacks} {lost}" if lost else ""
@@ -142,9 +139,8 @@ class _Guided:
         """Return a file that the checks name, and that neither was there at the start nor was written since."""
         if any(map(failure_text, self._entries)):  # the checks have said more
             return ""
-        calls = [e for e in self._entries if isinstance(e, Call)]
         absent = notes.absent(self._hello.checks.values(), self._hello.state.there)
-        return next((n for n in absent if not any(_wrote(e, n) for e in calls)), "")
+        return next((n for n in absent if not any(_wrote(e, n) for e in self._calls)), "")
 
     def _changed(self) -> bool:
         for entry in reversed(self._entries):

@@ -92,14 +92,16 @@ class Bullet:
         name, seen_in = f"strategy {data.get('id', '?')!r}", data.get("seen_in") or ()
         if missing := [key for key in ("id", "section", "content") if not data.get(key)]:
             raise ValueError(f"{name} lacks {', '.join(missing)}")
-        if wrong := [tag for tag in TAGS if not _is_count(data.get(tag, 0))]:
+        counts = {tag: data.get(tag, 0) for tag in TAGS}
+        if wrong := [
+            k for k, n in counts.items() if not (isinstance(n, int) and 0 <= n <= COUNT_MAX)
+        ]:
             raise ValueError(f"{name}: {', '.join(wrong)} must be an integer >= 0")
         if not isinstance(seen_in, list | tuple) or not all(isinstance(n, str) for n in seen_in):
             raise ValueError(f"{name}: seen_in must be a list of strings")
         texts = {key: data[key] for key in _TEXTS if data.get(key)}
         if not all(isinstance(value, str) for value in texts.values()):
             raise ValueError(f"{name}: {', '.join(texts)} must be strings")
-        counts = {tag: data.get(tag, 0) for tag in TAGS}
         texts = {key: one_line(value) for key, value in texts.items()}
         return cls(**texts, **counts, seen_in=tuple(seen_in[:SEEN_MIN]))
 
@@ -116,10 +118,6 @@ def seconds(text: str) -> float:
     except ValueError:
         return 0.0
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and 0 <= value <= COUNT_MAX
 
 
 VERSION = 1

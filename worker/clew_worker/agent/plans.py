@@ -9,8 +9,8 @@ from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloState
 from clew_worker.agent.client import AgentClient
 
-PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
-"""The largest plan that is useful."""
+PLAN_PARTS_MAX = 20
+"""The largest plan that is useful: so many tasks, and subtasks in each."""
 
 PLAN_DEPTH_MAX, PLAN_READ_MAX = 4, 1_000
 _TEXT_CHARS = 2_000
@@ -18,17 +18,11 @@ _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 _NAMES = ("description", "name", "title", "task", "subtask", "step")
 
 
-class PlanStep(TypedDict):
-    """A subtask of a plan."""
-
-    description: str
-
-
 class PlanTask(TypedDict):
-    """A task of a plan."""
+    """A task of a plan; a subtask has a `description`."""
 
     description: str
-    subtasks: list[PlanStep]
+    subtasks: list[dict[str, str]]
 
 
 Tasks = list[PlanTask]
@@ -55,25 +49,17 @@ async def record_plan(daemon: AgentClient, args: Mapping[str, Any], state: Hello
     """Send the daemon the plan in a call's arguments; return what is wrong with it, "" for nothing."""
     replan = state.replan_required
     tasks = read_plan(args, replan)
-    if fault := plan_fault(tasks):
-        return fault
+    if not tasks:
+        return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
+    broadest = max(len(task["subtasks"]) for task in tasks)
+    if max(len(tasks), broadest) > PLAN_PARTS_MAX:
+        parts = f"{len(tasks)} tasks, {broadest} subtasks in one of them"
+        most = f"at most {PLAN_PARTS_MAX} tasks of at most {PLAN_PARTS_MAX} subtasks each"
+        return f"The plan is too broad: {parts}. Call plan again with {most}; put small steps together."
     names = [one.description for one in state.replaceable] if replan else []
     more = {"covers": read_covers(args, names)} if replan else {}
     await daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args), **more)
     return ""
-
-
-def plan_fault(tasks: Tasks) -> str:
-    """Return what is wrong with a plan and what would be right; "" for nothing."""
-    if not tasks:
-        return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
-    broadest = max(len(task["subtasks"]) for task in tasks)
-    if len(tasks) <= PLAN_TASKS_MAX and broadest <= PLAN_SUBTASKS_MAX:
-        return ""
-    return (
-        f"The plan is too broad: {len(tasks)} tasks, {broadest} subtasks in one of them. Call plan again with at "
-        f"most {PLAN_TASKS_MAX} tasks of at most {PLAN_SUBTASKS_MAX} subtasks each; put small steps together."
-    )
 
 
 def _inner(item: Any) -> list[Any]:
@@ -81,8 +67,8 @@ def _inner(item: Any) -> list[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[PlanStep]:
-    names: list[PlanStep] = []
+def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
+    names: list[dict[str, str]] = []
     for item in raw[:PLAN_READ_MAX]:
         name = ": ".join(part for part in (within, _description(item)) if part)
         if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:
