@@ -104,7 +104,8 @@ class PromptLayout:
 
 def lay_out(view: PromptView) -> PromptLayout:
     """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""
-    fixed = _fixed(view)
+    fixed: list[Block] = [("system", [{"role": "system", "content": _system(view)}])]
+    fixed += [(name, [_user(text)] if text else []) for name, text in told(view).items()]
     taken = _size(view, fixed)
     room = max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0)
     lines_room = int(room * conversation.FOLDED_SHARE)
@@ -133,19 +134,14 @@ def _size(view: PromptView, blocks: Iterable[Block]) -> int:
 # ---- the blocks
 
 
-def _fixed(view: PromptView) -> list[Block]:
-    """Return the blocks that no turn changes."""
-    blocks = {"system": [{"role": "system", "content": _system(view)}]}
-    blocks |= {name: [_user(text)] if text else [] for name, text in told(view).items()}
-    return list(blocks.items())
-
-
 def told(view: PromptView) -> dict[str, str]:
     """Return what there is to know of a goal, its finished work and its current subtask, by block."""
     is_goal = view.implicit or not view.state.subtask.description
     texts = {"goal": _goal(view), "finished": _finished(view)}
     texts["subtask"] = "" if is_goal else _now(view)
-    return texts | ({"tried": _tried(view)} if view.hello.attempt.n > 1 else {})
+    if view.hello.attempt.n > 1:
+        texts["tried"] = _tried(view)
+    return texts
 
 
 def _system(view: PromptView) -> str:
@@ -175,11 +171,8 @@ def _goal(view: PromptView) -> str:
 def _goal_parts(view: PromptView) -> list[str]:
     hello, goal = view.hello, view.state.goal.description
     notes = hello.notes.strip()
-    return [
-        "Goal: " + goal,
-        *judged_by(hello),
-        *(["Notes:\n" + notes] if notes not in ("", goal.strip()) else []),
-    ]
+    of_notes = ["Notes:\n" + notes] if notes not in ("", goal.strip()) else []
+    return ["Goal: " + goal, *judged_by(hello), *of_notes]
 
 
 def judged_by(hello: HelloAnswer) -> list[str]:
@@ -206,16 +199,12 @@ def _finished(view: PromptView) -> str:
     return "\n".join(parts)
 
 
-def _finished_line(done: FinishedSubtask) -> str:
-    return _line_of(done.description, done.summary, done.status, done.insights)
-
-
 @lru_cache(maxsize=1024)
-def _line_of(description: str, summary: str, status: str, insights: tuple[str, ...]) -> str:
-    mark = "x" if status in ("completed", "skipped") else status
-    found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in insights)
-    tail = ". Found: ".join(part for part in (_short(summary, SUMMARY_CHARS), found) if part)
-    name = _short(description, DESCRIPTION_CHARS)
+def _finished_line(done: FinishedSubtask) -> str:
+    mark = "x" if done.status in ("completed", "skipped") else done.status
+    found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in done.insights)
+    tail = ". Found: ".join(part for part in (_short(done.summary, SUMMARY_CHARS), found) if part)
+    name = _short(done.description, DESCRIPTION_CHARS)
     return f"- [{mark}] {name}" + (f": {tail}" if tail else "")
 
 
@@ -310,10 +299,10 @@ def _standing(view: PromptView) -> Iterator[str]:
         yield from (f"You thought: {without_middle(text, 300)}" for text in thoughts)
     if state.idea and view.window < Window.AGGRESSIVE:
         yield f"You wanted to do next: {without_middle(state.idea, 200)}"
-    *earlier, last = hello.feedback[-FEEDBACK_SHOWN:] or ("",)
-    yield from (f"A person says: {without_middle(t, FEEDBACK_EARLIER_CHARS)}" for t in earlier)
-    if last:
-        yield f"A person says: {without_middle(last, FEEDBACK_CHARS)}"
+    told = hello.feedback[-FEEDBACK_SHOWN:]
+    for left, text in zip(range(len(told), 0, -1), told, strict=True):
+        most = FEEDBACK_EARLIER_CHARS if left > 1 else FEEDBACK_CHARS
+        yield f"A person says: {without_middle(text, most)}"
 
 
 def _probes(state: HelloState) -> list[str]:
@@ -370,9 +359,8 @@ def _replan(state: HelloState) -> str:
         what, form = "this task", "exactly one task, with new subtasks"
     failure = without_middle(state.subtask.last_failure or "", 400)
     why = f" Last failure: {failure}" if failure else ""
-    tried = [without_middle(text, 200) for text in state.given_up[-5:]]
-    given_up = f" Given up before: {'; '.join(tried)}." if tried else ""
-    none = ", none of these" if tried else ""
+    tried = "; ".join(without_middle(text, 200) for text in state.given_up[-5:])
+    given_up, none = (f" Given up before: {tried}.", ", none of these") if tried else ("", "")
     name = without_middle(state.subtask.description, 300)
     closed = f'The subtask "{name}" does not work this way and is closed.'
     another = f"Find another way to do {what}{none}: call plan with {form}."
@@ -383,8 +371,8 @@ def _replan(state: HelloState) -> str:
         for n, one in enumerate(untried[:UNTRIED_SHOWN], start=1):
             begun = "begun before" if one.actions_total else "not tried yet"
             lines.append(f"{n}. {_short(f'{one.description} ({begun})', DESCRIPTION_CHARS)}")
-        more = len(untried) - UNTRIED_SHOWN
-        lines += [f"and {more} more"] if more > 0 else []
+        if (more := len(untried) - UNTRIED_SHOWN) > 0:
+            lines.append(f"and {more} more")
         another = "If your plan does one of them in another way, put its number in covers"
         lines.append(f"{another}: it is replaced.")
     return "\n".join(lines)

@@ -47,7 +47,6 @@ class Work:
         self._asked_to_begin = self._slow = False
         self._checked_at = -1
         self._notes = CheckNotes()
-        self._tests_changed = ""
 
     @property
     def can_finish(self) -> bool:
@@ -78,10 +77,11 @@ class Work:
             self.memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
         self._remember(call, judged, rationale)
+        if judged.reason in ENDED:
+            raise AgentFinished
         if judged.verdict == "blocked":
             await self._refused(call, judged)
-            return False
-        return not judged.escalated_to
+        return judged.verdict != "blocked" and not judged.escalated_to
 
     def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
         memory, outcome = self.memory, judged.outcome
@@ -97,8 +97,6 @@ class Work:
             memory.warn(judged.intervention.message)
 
     async def _refused(self, call: ToolRequest, judged: Judged) -> None:
-        if judged.reason in ENDED:
-            raise AgentFinished
         self.memory.refused = call.name
         succeeded = any(c.result == "success" for c in self.memory.calls)
         many = self.memory.refusals >= FINISH_AFTER_REFUSALS
@@ -114,8 +112,8 @@ class Work:
             fault = f"{error}. Continue with the current subtask."
         if fault:
             self.memory.answer("plan", {}, fault)
-            return
-        self.memory.turn.clear()  # it is of the conversation before
+        else:
+            self.memory.turn.clear()  # it is of the conversation before
 
     async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
         success = truth(args.get("success", True))
@@ -139,7 +137,6 @@ class Work:
 
     async def _finish(self, args: Mapping[str, Any]) -> None:
         summary = plain_text(args.get("summary"))
-        self._tests_changed = plain_text(args.get("tests_changed"))
         if "success" in args and not truth(args["success"]):
             await self.daemon.finish(success=False, summary=summary)
             raise AgentFinished
@@ -150,12 +147,13 @@ class Work:
         if is_last and not self.memory.hello.checks:  # completing it completes the goal
             await self.end_subtask(success=True, summary=summary)
         else:
-            await self.try_finish(summary)
+            await self.try_finish(summary, plain_text(args.get("tests_changed")))
 
-    async def try_finish(self, summary: str, *, asked: bool = True) -> None:
+    async def try_finish(self, summary: str, why: str = "", *, asked: bool = True) -> None:
         """Ask the daemon to finish the goal, which its checks decide; `asked`: the model wants it.
 
-        Where nothing was done since they failed, they are run once more only if that may end the attempt.
+        `why` is why the goal needs changed tests. Where nothing was done since the checks failed, they are run once
+        more only if that may end the attempt.
         """
         again = not self.can_finish
         self.in_vain += again
@@ -163,7 +161,6 @@ class Work:
             text = "Nothing was done since the checks failed. Change something first."
             self.memory.answer("finish", {"summary": summary}, text)
             return
-        why, self._tests_changed = self._tests_changed, ""
         try:
             answer = await self.daemon.finish(success=True, summary=summary, tests_changed=why)
         except RpcError as error:
