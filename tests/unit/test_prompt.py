@@ -36,14 +36,10 @@ def view_of(goal, subtask=None, later=(), task="", max_tokens=8000, **given):
     return PromptView(HelloAnswer.model_validate(given))
 
 
-def test_the_first_message_is_the_system_prompt_and_the_second_the_goal():
-    messages = build(view_of(GOAL))
-    assert [m["role"] for m in messages] == ["system", "user"]
-    assert "Goal: Make hello.txt" in messages[1]["content"]
-
-
-def test_a_native_call_and_its_result_are_a_pair_with_one_id():
-    call, result = build(view_of(GOAL, transcript=(WRITE,)))[2:]
+def test_system_and_goal_come_first_then_each_native_call_with_its_result():
+    system, goal, call, result = build(view_of(GOAL, transcript=(WRITE,)))
+    assert (system["role"], goal["role"]) == ("system", "user")
+    assert "Goal: Make hello.txt" in goal["content"]
     assert call["tool_calls"][0]["id"] == result["tool_call_id"] == "call00003"
     assert result["content"].startswith("#3 success:\ncreated")
 

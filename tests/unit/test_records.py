@@ -1,7 +1,5 @@
 """What is read back of a subtask: iteration records (section 9 of the contract) and the transcript."""
 
-import pytest
-
 from clew_daemon.record.iterations import IterationFold
 from clew_shared.prompt.transcript import TranscriptFold, turn_of, warning
 from clew_shared.record import events as ev
@@ -15,12 +13,6 @@ CALL_KEYS = {
     "tool", "params", "raw_output", "outcome", "execution_time", "cost",
     "tool_selection_rationale", "insights", "learning", "relevance", "next_suggested_actions",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The library's log is kept in the current folder."""
-    monkeypatch.chdir(tmp_path)
 
 
 def records_of(events):

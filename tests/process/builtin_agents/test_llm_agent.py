@@ -1,5 +1,4 @@
 import asyncio
-import json
 
 import pytest
 from goal_daemon import GoalDaemon
@@ -38,15 +37,6 @@ async def test_a_model_without_tools_is_asked_for_json_with_a_schema_per_tool(
     assert "tools" not in llm.requests[0]
     assert {"write_file", "run_cmd", "finish"} <= llm.offered(0)
     assert (tmp_path / "hello.txt").exists()
-
-
-async def test_a_call_written_as_text_is_used_and_asked_for_as_json_from_then_on(daemon, run_llm):
-    call = json.dumps({"name": "write_file", "arguments": HELLO})
-    text = says(f"Sure!\n```json\n{call}\n```")
-    with ScriptedLlm(text, writes("finish", summary="done")) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.params("act")[0]["tool"] == "write_file"
-    assert "response_format" in llm.requests[1]
 
 
 async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, run_llm):
