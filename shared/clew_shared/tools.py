@@ -8,8 +8,7 @@ Source: docs/protocol.md, "The tools of `act`".
 from dataclasses import dataclass
 from typing import Any
 
-Schema = dict[str, Any]
-"""A JSON schema, or a part of one."""
+Schema = dict[str, Any]  # a JSON schema, or a part of one
 
 
 @dataclass(frozen=True)
@@ -133,9 +132,7 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 WRITE_ONLY_TOOLS = frozenset({"write_file", "edit_file"})
 """Their output says nothing new: the result alone is their outcome."""
 
-IDLE_TOOLS = frozenset({"wait", "recall"})
-"""They do not act: their success proves nothing."""
-
+IDLE_TOOLS = frozenset({"wait", "recall"})  # they do not act: their success proves nothing
 TEXT_TOOLS = frozenset({"read_file", "recall"})
 """They show a text for its own sake, so that more of their output stays in a prompt."""
 
@@ -145,5 +142,4 @@ SHELL_TOOLS = frozenset({"list_files", "search"})
 NO_LONGER = "; no longer in it: "
 """In the result of `write_file`: between what was written and the lines that the file has lost."""
 
-NO_EDIT = "old and new are the same"
-"""Begins the error of an `edit_file` that would change nothing."""
+NO_EDIT = "old and new are the same"  # begins the error of an `edit_file` that would change nothing

@@ -49,8 +49,7 @@ RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
 """A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
 RECENCY_HALF_LIFE_S = 30 * 86_400.0
 CHARS_MAX = 60_000  # The strategies fit a line of the worker protocol, however many are configured
-LINE_CHARS = 60
-"""What a strategy's line takes besides its content: id, counts, and a share of the heading."""
+LINE_CHARS = 60  # what a strategy's line takes besides its content: id, counts, part of a heading
 
 
 def playbook_events(ledger: ReadSide, after: int = 0) -> Iterator[tuple[int, ev.Event]]:

@@ -11,14 +11,10 @@ from clew_shared.wire.answers import FailingCheck, Finished
 from clew_shared.wire.hello import Entry, Said
 
 CODE_CHARS = 120
-LINE_CHARS = 320
-"""The longest line of a failure that is said again."""
-
+LINE_CHARS = 320  # the longest line of a failure that is said again
 CHECK_OUTPUT_CHARS = 1_500
 NOT_THERE = " does not exist"
-NOT_YET = "The goal is not reached yet."
-"""Begins the note of an agent that had the checks run after a change."""
-
+NOT_YET = "The goal is not reached yet."  # begins the note of an agent that had the checks run after a change
 AS_BEFORE = "It fails as before your change."
 """Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
 

@@ -21,12 +21,8 @@ OUTPUT_CHARS, ARGS_CHARS, OVER_CHARS = 300, 120, 160
 TRIED_SHOWN, TRIED_CHARS = 5, 200
 BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
 REPEATS_SHOWN, REPEATED_FROM = 5, 2
-ALWAYS_SHARE = 0.5
-"""The share of the room up to which the lines that must stay displace no other line."""
-
-SPACING_SHARE = 0.1
-"""Headings and empty lines are left out where they would take more of the room."""
-
+ALWAYS_SHARE = 0.5  # up to this share of the room the lines that must stay displace no other
+SPACING_SHARE = 0.1  # headings and empty lines are left out where they would take more of the room
 BLOCK_ADVICE = "⚠ Action blocked due to loops. Try different approach."
 
 _WARNINGS = {

@@ -25,17 +25,11 @@ WHOLE_OUTPUT_CHARS = 8_000
 """The limit for tools that show a text for its own sake; a command's output tells the most at its two ends."""
 
 ARG_CHARS = 6_000
-ARGS_SHARE = 3
-"""All arguments of a call together may have this many times the limit of one."""
-
-FOLD_TO = 0.5
-"""A fold leaves this share of the room, so that the next one is far away."""
-
+ARGS_SHARE = 3  # all arguments of a call together may have this many times the limit of one
+FOLD_TO = 0.5  # a fold leaves this share of the room, so that the next one is far away
 FOLDED_SHARE = 0.25
 FOLDED_CALLS_MAX, FOLDED_FOUND_CHARS = 400, 160
-HEAD_CHARS = 200
-"""How much of the texts of a folded call remains."""
-
+HEAD_CHARS = 200  # how much of the texts of a folded call remains
 NO_CALL = "You called no tool, so nothing was done. Call one tool now, or call finish."
 EMPTY_ANSWER = "Your answer was empty. Call one tool now, or call finish."
 CUT_OFF = "Your answer was cut off because it was too long. Make one short call."

@@ -15,8 +15,7 @@ from clew_shared.tools import IDLE_TOOLS, SHELL_TOOLS, Schema, Tool
 from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
 
 CHARS_PER_TOKEN = 4.0
-FIXED_CHARS_PER_TOKEN = 3.0
-"""For shares of the budget: calibrated counts would move what must stay the same."""
+FIXED_CHARS_PER_TOKEN = 3.0  # for shares of the budget: a calibrated one would move what must stay
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from clew_shared.text.shorten import beginning, without_middle
 
 COMMAND_CHARS, VALUE_CHARS = 200, 300
 SILENT = "It printed nothing. This command failed:\n+ "
-GOT = "got "
-"""Begins the reason where a value that was computed is not the expected one."""
+GOT = "got "  # begins the reason where a value that was computed is not the expected one
 
 _NOTHING, _SOMETHING = "expected nothing, got {1}", "expected some text, got none"
 _ONE_OPERAND = {

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 CLOSE_ENOUGH = 0.7
-LONGEST = 80
-"""Longer words are no misspellings; comparing them would cost time."""
+LONGEST = 80  # longer words are no misspellings; comparing them would cost time
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

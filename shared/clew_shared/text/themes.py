@@ -5,9 +5,7 @@ The rule `theme` judges free text by a table of words, so that a person can chec
 
 import re
 
-GENERAL = "general"
-"""The theme of a thought in which no theme's words occur."""
-
+GENERAL = "general"  # the theme of a thought in which no theme's words occur
 _THEMES = {
     "planning": r"plan(?:s|ned|ning)?|strateg(?:y|ies)|approach(?:es|ed|ing)?|need(?:s|ed|ing)? to",
     "synthesis": (

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ACTION_CHARS = 200
-NEW_LINE = " ⏎ "
-"""Stands for the end of a line where a text of several lines is shown in one."""
-
+NEW_LINE = " ⏎ "  # stands for the end of a line where a text of several lines is shown in one
 ENDINGS = {
     "exited_unfinished": "the agent ended before the goal was done",
     "no_hello": "its program ended without speaking to clew (it does not say hello)",
@@ -69,9 +67,7 @@ WARNINGS = {
 }
 """What the agent is warned of."""
 
-SAME_ANSWER = "the same answer comes back, whatever it does"
-"""What the agent is warned of where one answer stays."""
-
+SAME_ANSWER = "the same answer comes back, whatever it does"  # what the agent is warned of where one answer stays
 LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}
 """What is found to repeat itself."""
 

@@ -17,14 +17,10 @@ from clew_shared.wire.hello import HelloAnswer
 ANSWER_TIMEOUT_S = 8 * 86_400.0
 """Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
-RETRY_AFTER_MAX_S = 30 * 86_400.0
-"""The longest wait that an agent may ask for."""
-
+RETRY_AFTER_MAX_S = 30 * 86_400.0  # the longest wait that an agent may ask for
 GAVE_UP = "the agent gave up on this attempt"
 RECORD_CHARS = 1_000
-ENDED = ("stopped", "budget")
-"""The reasons of a refusal after which nothing more is accepted."""
-
+ENDED = ("stopped", "budget")  # the reasons of a refusal after which nothing more is accepted
 _GOODBYE_S = 1.0
 
 A = TypeVar("A", bound=AnswerModel)

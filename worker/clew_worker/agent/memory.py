@@ -21,8 +21,7 @@ from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX, CALIBRATION_WEIGHT = 1.5, 8.0, 0.3
-MISSES_MAX = 10
-"""So many answers without a native call does a model get away with that has made one."""
+MISSES_MAX = 10  # so many answers without a native call may a model give that has made one
 
 
 class Memory:

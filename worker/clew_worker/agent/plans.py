@@ -9,8 +9,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloState
 from clew_worker.agent.client import AgentClient
 
-PLAN_PARTS_MAX = 20
-"""The largest plan that is useful: so many tasks, and subtasks in each."""
+PLAN_PARTS_MAX = 20  # the largest plan that is useful: so many tasks, and subtasks in each
 
 PLAN_DEPTH_MAX, PLAN_READ_MAX = 4, 1_000
 _TEXT_CHARS = 2_000
