@@ -149,7 +149,6 @@ class Channel(ABC):
             self.record.label = label
 
     def begin(self) -> None:
-        """Start delivering."""
 
         def run() -> None:
             while True:
@@ -159,7 +158,6 @@ class Channel(ABC):
         threading.Thread(target=run, name=self.key, daemon=True).start()
 
     def wake(self) -> None:
-        """Look for something new."""
         if not self._failures:
             self._wake.set()
 

@@ -12,7 +12,7 @@ import click
 import structlog
 from prometheus_client import generate_latest
 
-from clew_daemon.herald.channels import Book, Channel, Messages, Traces, opened
+from clew_daemon.herald.channels import Book, Channel, Messages, Traces, batches, opened
 from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.notices import ChannelError, Notice, Situation, UndeliveredError, senders
 from clew_daemon.host.own_process import pip
@@ -23,7 +23,7 @@ from clew_shared.config.tables import NotifySettings, Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.lock import HERALD, LockError, acquire
-from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.reader import Cursor, Reader
 
 log = structlog.get_logger()
 
@@ -93,10 +93,8 @@ class Herald:
 
     def look(self) -> bool:
         """Take what is new; return whether anything is. Raises LedgerError, UnknownEventError."""
-        news = False
         with opened(self._ledger) as reader:
-            if reader is not None:
-                news = self._take(reader)
+            news = reader is not None and self._take(reader)
         now = time.monotonic()
         if now - self._asked_at > ASK_S:
             self._situation.ask(time.time())
@@ -106,15 +104,21 @@ class Herald:
         return news or self._situation.conditions != before
 
     def _take(self, reader: Reader) -> bool:
-        news = False
-        self._is_loaded = self.metrics.begin(reader) and self._is_loaded
-        for rows in self.metrics.advance(reader):
+        """Count what was recorded since; of another ledger than before nothing that is in it now."""
+        after = Cursor.parse(self._book.contents.counted or "0-")
+        if not reader.holds(after.seq, after.hash):
+            after, self._is_loaded = Cursor.at_end(reader), False
+            with self._book.changing(at_once=False) as contents:
+                contents.counted, contents.agents = str(after), {}
+        news = not self._is_loaded
+        for rows, end in batches(reader, after):
             news = True
+            self.metrics.take(rows, end)
             if self._is_loaded:
                 self._situation.advance(reader, rows)
         if not self._is_loaded:
             self._situation.load(reader)
-            self._is_loaded = news = True
+            self._is_loaded = True
         return news
 
 

@@ -27,10 +27,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.channels import Book, batches
+from clew_daemon.herald.channels import Book
 from clew_daemon.herald.notices import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
-from clew_shared.ledger.reader import Cursor, EventRow, Reader
+from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -102,23 +102,8 @@ class Metrics(Collector):
         """The counters that are not 0."""
         return {tuple(json.loads(name)): n for name, n in self._book.contents.counters.items()}
 
-    def begin(self, reader: Reader) -> bool:
-        """Return whether the cursor is of this ledger; of another one nothing that is in it now is counted."""
-        after = Cursor.parse(self._book.contents.counted or "0-")
-        if reader.holds(after.seq, after.hash):
-            return True
-        with self._book.changing(at_once=False) as contents:
-            contents.counted, contents.agents = str(Cursor.at_end(reader)), {}
-        return False
-
-    def advance(self, reader: Reader) -> Iterator[list[EventRow]]:
-        """Count what was recorded since, and yield the events."""
-        for rows, after in batches(reader, Cursor.parse(self._book.contents.counted or "0-")):
-            self.take(rows, after)
-            yield rows
-
     def take(self, rows: Iterable[EventRow], after: Cursor) -> None:
-        """Count events; `after` is the cursor behind them."""
+        """Count events, up to the cursor behind them."""
         counters, agents = Counter(self._book.contents.counters), dict(self._book.contents.agents)
         for goal, event in ((row.goal, decode(row.body)) for row in rows if row.goal):
             if isinstance(event, ev.WorkerStarted) and event.agent:
@@ -184,7 +169,6 @@ class MetricsServer:
         threading.Thread(target=serve, name="metrics", daemon=True).start()
 
     def close(self) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 

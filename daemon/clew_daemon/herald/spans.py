@@ -57,7 +57,6 @@ class Trace:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no span is open."""
         return not self._open
 
     def advance(self, event: Event, seq: int) -> ReadableSpan | None:

@@ -99,14 +99,12 @@ class Publisher:
         files.soon(urgent=True)
 
     def take(self, goal: str, records: list[RecordedEvent]) -> None:
-        """Hear of durable events."""
         if files := self._goals.get(goal):
             state = self._store.cores[goal].state
             files.is_over = state.settled and records[-1].seq == state.seq
             files.soon(urgent=any(isinstance(r.event, _AT_ONCE) for r in records))
 
     def keeps(self, goal: str) -> bool:
-        """Return whether a goal's files are published."""
         return goal in self._goals
 
     async def settle(self, goal: str) -> None:

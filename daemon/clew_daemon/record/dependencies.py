@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import roughly
@@ -15,6 +16,7 @@ from clew_shared.record.state import State
 NAME_CHARS_MAX = 64
 SHOWN_MAX = 8
 
+T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -163,10 +165,7 @@ class KnownGoals:
 
     @cached_property
     def _bearers(self) -> dict[str, list[str]]:
-        bearers: dict[str, list[str]] = {}
-        for goal, name in self._names.items():
-            bearers.setdefault(name, []).append(goal)
-        return bearers
+        return _grouped((name, goal) for goal, name in self._names.items())
 
     @cached_property
     def _gone_names(self) -> dict[str, str]:
@@ -216,8 +215,8 @@ def called(state: State) -> str:
     return state.spec.name or state.goal_id
 
 
-def _grouped(pairs: Iterable[tuple[str, State]]) -> dict[str, list[State]]:
-    groups: dict[str, list[State]] = {}
+def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups

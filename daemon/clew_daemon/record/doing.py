@@ -34,7 +34,6 @@ class Work:
     said: str = ""  # what the running command, or the last one, has printed last
 
     def hear(self, tail: str) -> None:
-        """Take in what the command that runs has printed last."""
         self.said = tail
 
 

@@ -103,7 +103,6 @@ def line(event: ev.Event) -> Line | None:
 
 
 def log_events(goal: str, records: list[RecordedEvent]) -> None:
-    """Log events that have become durable."""
     for record in records:
         if found := line(record.event):
             event, fields = found

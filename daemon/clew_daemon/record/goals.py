@@ -50,10 +50,7 @@ class GoalStore(GoalEvents):
         self.names = {core.state.spec.name for core in self.cores.values()} - {""}
 
     def states(self) -> dict[str, State]:
-        """Return the states of all goals, in the order of their acceptance."""
         return {goal: core.state for goal, core in self.cores.items()}
-
-    # -- memory ------------------------------------------------------------------------------------
 
     def may_evict(self, goal: str) -> bool:
         """Return whether all of a goal is in memory and need not be."""
@@ -79,8 +76,6 @@ class GoalStore(GoalEvents):
                 self.cores[goal].state, self.snapshots.since[goal] = state, events
         return self.cores[goal]
 
-    # -- settings ----------------------------------------------------------------------------------
-
     def adopt(self, settings: Settings, of: Callable[[str], Settings] | None = None) -> None:
         """Judge by other settings from now on; `of` returns the settings of a goal."""
         self.settings = settings
@@ -88,12 +83,9 @@ class GoalStore(GoalEvents):
             self.judge_by(core, of(goal) if of else settings)
 
     def judge_by(self, core: Core, settings: Settings) -> None:
-        """Judge a goal by these settings from now on."""
         self._note_name(core)  # it may have been edited
         core.loops, core.limits = settings.loops, limits_of(core.state, settings)
         core.runbook = has_runbook(core.state, settings)
-
-    # -- acceptance --------------------------------------------------------------------------------
 
     async def accept(self, event: ev.GoalAccepted, text: bytes) -> None:
         """Record a new goal with the bytes of its file, and wait until it is durable."""
@@ -119,8 +111,6 @@ class GoalStore(GoalEvents):
         if self.ledger.failure:
             raise self.ledger.failure
         return True
-
-    # -- the end -----------------------------------------------------------------------------------
 
     async def purge(self, goal: str) -> None:
         """Remove an ended goal; the ledger retains what `verify` needs of it, and how it ended."""

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from clew_shared.core.questions import WHY, Question, question
+from clew_shared.ledger import lock
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import identity
 from clew_shared.record.daemon_events import HomeKnown
@@ -19,13 +20,10 @@ UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 
 def here(state: Path) -> HomeKnown:
     """Return the home whose state folder is `state`, as this process sees it; raises OSError."""
-    folder = os.path.realpath(state)
+    folder, (host, namespace) = os.path.realpath(state), lock.here()
+    known = identity.of_path(folder)
     return HomeKnown(
-        at=time.time(),
-        identity=identity.of_path(folder),
-        path=folder,
-        host=os.uname().nodename,
-        pid_namespace=_pid_namespace(),
+        at=time.time(), identity=known, path=folder, host=host, pid_namespace=namespace
     )
 
 
@@ -57,10 +55,3 @@ def copied(before: HomeKnown, goal: State) -> Question:
     """Return what a person is asked about a goal of a copied home."""
     why = WHY["copied"].format(place=before.path, host=before.host)
     return question(goal, why, "here", facts=(f"Here it would work in {goal.spec.workspace}",))
-
-
-def _pid_namespace() -> int | None:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
-    except OSError:
-        return None  # no /proc here

@@ -68,13 +68,12 @@ class IterationFold(EventFold[IterationRecord]):
         self._last: IterationRecord | None = None
         self._acted = self._lost = False
 
-    @takes(ev.ActionAllowed, ev.ActionBlocked)
-    def _judged(self, _seq: int, _event: ev.Event) -> None:
-        self._acted = True
-
-    @takes(ev.WorkerStarted)
-    def _worker(self, _seq: int, _event: ev.Event) -> None:
-        self._lost = self._acted
+    @takes(ev.ActionAllowed, ev.ActionBlocked, ev.WorkerStarted)
+    def _between(self, _seq: int, event: ev.Event) -> None:
+        if isinstance(event, ev.WorkerStarted):
+            self._lost = self._acted
+        else:
+            self._acted = True
 
     @takes(ev.Reflected)
     def _reflected(self, _seq: int, event: ev.Reflected) -> IterationRecord:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew_shared.files import sync
-from clew_shared.ledger.errors import LedgerBehindError, LedgerCorrupt, LedgerEmpty, LedgerError
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerEmpty, LedgerError
 from clew_shared.ledger.opening import refuse_remains
 from clew_shared.ledger.reader import Reader
 
@@ -31,13 +31,13 @@ class Lacking:
     goals: tuple[str, ...]
     is_copied: bool  # from another home, where the rest may be
 
-    def error(self, ledger: Path) -> LedgerBehindError:
+    def error(self, ledger: Path) -> LedgerError:
         """Return the error that refuses the ledger, with the ways to go on."""
         hint = (
             "nothing was changed: put the newer file back (with its -wal), or restore one (`clew restore FILE`), "
             "or, to continue without what is missing, run `clew restore --keep`"
         )
-        return LedgerBehindError(ledger, f"is incomplete: {'; '.join(self.faults)}", hint)
+        return LedgerError(ledger, f"is incomplete: {'; '.join(self.faults)}", hint)
 
 
 def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:

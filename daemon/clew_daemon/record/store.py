@@ -115,7 +115,6 @@ def output_text(ledger: ReadableEvents, seq: int) -> str:
 
 
 def text(output: bytes | None) -> str:
-    """Return a recorded output as text."""
     return (output or b"").decode("utf-8", "replace")
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
@@ -58,7 +58,6 @@ class Mark:
 
     @property
     def width(self) -> float:
-        """The room that it takes."""
         return (self.end or self.start) - self.start
 
 
@@ -77,8 +76,10 @@ class Lane:
 
     @property
     def width(self) -> float:
-        """The room that it takes."""
         return (self.end or self.start) - self.start
+
+
+_Span = TypeVar("_Span", Mark, Lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +177,21 @@ class TimelineFold(EventFold[None]):
 def timeline(known: TimelineFold, now: float) -> Timeline:
     """Return the timeline of what a fold has taken in, as of `now` (seconds since 1970)."""
     lanes = known.lanes[-LANES_SHOWN:]
+    marks = [mark for lane in lanes for mark in lane.marks]
     began = lanes[0].start if lanes else known.began
     turns = [one for one in known.turns if one.at >= began]
-    moments = [began, *(one.at for one in turns)]
-    for lane in lanes:
-        moments += [lane.start, *(mark.start for mark in lane.marks), lane.end or now]
-        moments += [mark.end for mark in lane.marks if mark.end]
-    moments.sort()
+    moments = [began, *(one.at for one in turns), *(lane.end or now for lane in lanes)]
+    moments += [lane.start for lane in lanes] + [mark.start for mark in marks]
+    moments = sorted(moments + [mark.end for mark in marks if mark.end])
 
     def place(at: float | None) -> float:
         return min(1.0, bisect_left(moments, at or now) / max(1, len(moments) - 1))
 
-    def placed(marks: Iterable[Mark]) -> list[Mark]:
-        return [replace(one, start=place(one.start), end=place(one.end)) for one in marks]
+    def placed(one: _Span) -> _Span:
+        return replace(one, start=place(one.start), end=place(one.end))
 
     return Timeline(
-        tuple(
-            replace(
-                lane,
-                start=place(lane.start),
-                end=place(lane.end),
-                marks=_joined(placed(lane.marks)),
-            )
-            for lane in lanes
-        ),
+        tuple(replace(placed(one), marks=_joined(list(map(placed, one.marks)))) for one in lanes),
         tuple(replace(one, at=place(one.at)) for one in turns),
         len(known.lanes) - len(lanes),
         began,

@@ -39,7 +39,6 @@ class CommitTimes:
         self.sum_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one commit."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum_s += seconds
 
@@ -61,10 +60,6 @@ class LedgerFailed(LedgerError):
 
 class LedgerLostError(LedgerFailed):
     """The ledger's files are no longer those that are open: deleted, moved, replaced or overwritten."""
-
-
-class LedgerBehindError(LedgerError):
-    """The file is sound but incomplete: an older ledger, or one without its log."""
 
 
 class LedgerEmpty(LedgerError):

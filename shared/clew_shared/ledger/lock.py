@@ -41,7 +41,7 @@ class Holder:
     @property
     def is_here(self) -> bool:
         """Return whether `pid` is the number of a process in this process's own PID namespace."""
-        return self.host is None or (self.host, self.pid_namespace) == _here()
+        return self.host is None or (self.host, self.pid_namespace) == here()
 
     @property
     def running(self) -> str:
@@ -81,7 +81,6 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Return whether it has not been released."""
         return self._fd >= 0
 
     @property
@@ -117,7 +116,7 @@ def beside(ledger: Path) -> Path:
 
 def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
     """Take the lock at `path`, in a folder that exists, at once; raises LockHeldError, LockError, OSError."""
-    host, namespace = _here()
+    host, namespace = here()
     at = None if socket is None else str(socket.absolute())
     who = {"pid": os.getpid(), "pid_namespace": namespace, "host": host, "role": role, "socket": at}
     for _ in range(ATTEMPTS_MAX):
@@ -225,9 +224,9 @@ def _read(fd: int) -> Holder:
     return Holder(pid, texts.get("role"), socket, texts.get("host"), pid_namespace)
 
 
-def _here() -> tuple[str, int | None]:
-    """Return the host and the PID namespace in which numbers of processes mean the same as here."""
+def here() -> tuple[str, int | None]:
+    """Return the host and the PID namespace (None: no /proc) in which numbers of processes mean the same as here."""
     try:
         return os.uname().nodename, os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
     except OSError:
-        return os.uname().nodename, None  # no /proc here
+        return os.uname().nodename, None

@@ -169,7 +169,6 @@ def roll_back(con: apsw.Connection) -> None:
 
 
 def open_reading(path: Path) -> apsw.Connection:
-    """Open a connection that cannot write."""
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     con.set_busy_timeout(schema.TIME_OUT_MS)
@@ -200,7 +199,6 @@ class Checkpoints:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the log has grown too long."""
         return self.pages > self._pages_max
 
     def run(self) -> None:

@@ -42,8 +42,6 @@ class ReadSide:
         self.path = path
         self._idle: deque[apsw.Connection] = deque()
 
-    # -- events ------------------------------------------------------------------------------------
-
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
         """Yield a goal's events with a seq above `after`, oldest first; LedgerCorrupt at one that does not fit."""
         left = SEQ_MAX if limit is None else limit
@@ -110,8 +108,6 @@ class ReadSide:
             raise corrupt(self.path, f"damaged: {what}, or was changed")
         return row.n, row.hash
 
-    # -- places in the record ----------------------------------------------------------------------
-
     def last_seq(self) -> int:
         """Return the highest durable seq, 0 for an empty ledger."""
         return int(self._first(schema.LAST_SEQ))
@@ -138,8 +134,6 @@ class ReadSide:
         known = self._column(schema.HASHES, seq)
         return tip in known if known else seq == 0 or self.was_purged(seq)
 
-    # -- goals, and what the daemon records of its own ----------------------------------------------
-
     def goals(self) -> list[str]:
         """Return the goals that have events, sorted, without the daemon's own ("")."""
         return self._column(schema.GOALS)
@@ -164,8 +158,6 @@ class ReadSide:
         """Return the bodies of the daemon's own last events of a kind, newest first."""
         return self._column(schema.OWN_EVENTS, kind, limit)
 
-    # -- stored states: sealed, and of one version of the state's form ------------------------------
-
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         """Return seq and state of the goal's snapshot, None without one of this version; raises LedgerCorrupt."""
         for seq, blob in self._rows(schema.SNAPSHOT, goal, version):
@@ -183,8 +175,6 @@ class ReadSide:
         if state is None:
             raise corrupt(self.path, f"damaged: the snapshot of {goal} (event {seq}) was changed")
         return state
-
-    # -- connections -------------------------------------------------------------------------------
 
     @contextmanager
     def connection(self) -> Iterator[apsw.Connection]:
