@@ -4,8 +4,6 @@ The cursors and counters are in `herald.json` in the state folder. The ledger is
 after a cursor, in short transactions, and a cursor moves on only after what the events before it lead to was delivered.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -255,7 +253,7 @@ class Messages(Channel):
 class Traces(Channel):
     """Spans to an OpenTelemetry collector, which takes the same one twice."""
 
-    def __init__(self, book: Book, ledger: Path, collector: Collector) -> None:
+    def __init__(self, book: Book, ledger: Path, collector: "Collector") -> None:
         super().__init__("otlp", f"OTLP, {collector.label}", book, ledger)
         self._collector = collector
         self._traces: dict[str, Trace] = {}
@@ -277,7 +275,7 @@ class Traces(Channel):
                 raise
             self._move(end, delivered=bool(spans))
 
-    def _completed(self, reader: Reader, row: EventRow) -> ReadableSpan | None:
+    def _completed(self, reader: Reader, row: EventRow) -> "ReadableSpan | None":
         """Return the span that an event completes; what came before of its goal is read if it is not known."""
         from clew_daemon.herald.spans import Trace
 

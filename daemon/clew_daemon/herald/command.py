@@ -1,7 +1,5 @@
 """`clew herald` and `clew metrics`."""
 
-from __future__ import annotations
-
 import click
 
 from clew_daemon.cli.parameters import command, flag

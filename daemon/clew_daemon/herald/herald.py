@@ -1,7 +1,5 @@
 """The life of `clew herald`: events are counted as they are recorded, and wake the channels, until it is stopped."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -3,8 +3,6 @@
 Counters only ever grow, whatever is purged from the ledger.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -172,7 +170,7 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def _app(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    def _app(self, environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
         path, status, text = environ["PATH_INFO"], HTTPStatus.OK, "ok"
         if environ.get("HTTP_HOST", "").lower() not in self._hosts:
             status, text = HTTPStatus.MISDIRECTED_REQUEST, "this host name is not served"

@@ -1,7 +1,5 @@
 """What is so now of goals and the daemon, what of it a person should know, and the addresses that messages go to."""
 
-from __future__ import annotations
-
 import hashlib
 import html
 import json
@@ -54,6 +52,16 @@ class ChannelError(CliError):
 
 class UndeliveredError(Exception):
     """A delivery failed, and is tried again later; the message shows no secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message; `goal` is "" for one about the daemon."""
+
+    kind: NoticeKind
+    title: str
+    body: str
+    goal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def _private(path: Path, where: str) -> str:
         raise ChannelError(f"{where} is not UTF-8") from None
 
 
-def _send_by_apprise(target: Apprise, notice: Notice) -> None:
+def _send_by_apprise(target: "Apprise", notice: Notice) -> None:
     try:
         is_sent = target.notify(title=notice.title, body=notice.body, body_format="text")
     except Exception as error:  # noqa: BLE001 - of a plug-in; its text may hold secrets
@@ -163,16 +171,6 @@ _TITLES: dict[NoticeKind, str] = {
     "failed": "failed",
     "waiting_long": "has been waiting for over an hour",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A message; `goal` is "" for one about the daemon."""
-
-    kind: NoticeKind
-    title: str
-    body: str
-    goal: str = ""
 
 
 _TROUBLE = {

@@ -4,8 +4,6 @@ A span is complete when the event that ends it has come. Its ids are derived fro
 sent twice, it is the same span.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ At most one write per 250 ms and goal, and always at a subtask's end, a block, a
 write takes long. What is new in a goal's history is read from the ledger, so only what is durable is published.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import threading

@@ -3,8 +3,6 @@
 Texts of goals, agents and commands are escaped: they can add no headings, tables, HTML or links.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

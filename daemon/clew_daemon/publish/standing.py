@@ -3,8 +3,6 @@
 It imports nothing expensive: the command line shows them without the models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

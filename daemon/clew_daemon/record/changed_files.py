@@ -1,7 +1,5 @@
 """The files that a goal itself changed, with their counts of lines, read from its record and its store."""
 
-from __future__ import annotations
-
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap

@@ -1,7 +1,5 @@
 """Which goals a text means (an id, a name or a beginning), which share a workspace, and their order. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ NAME_CHARS_MAX = 64
 SHOWN_MAX = 8
 
 T = TypeVar("T")
+Is = Callable[[str], bool]  # of a goal by its id
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -31,9 +30,7 @@ def name_fault(name: str) -> str:
     return ""
 
 
-def named(
-    text: str, names: Mapping[str, str], ended: Callable[[str], bool], besides: str = ""
-) -> list[str]:
+def named(text: str, names: Mapping[str, str], ended: Is, besides: str = "") -> list[str]:
     """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
 
     `names` has each goal's name by its id, "" for none, in the order of acceptance. Of several goals with one name the
@@ -54,16 +51,11 @@ def named(
     return sorted(goals)
 
 
-def _bearer(goals: Sequence[str], ended: Callable[[str], bool]) -> str:
+def _bearer(goals: Sequence[str], ended: Is) -> str:
     return next((goal for goal in goals if not ended(goal)), goals[-1])
 
 
-def meant(
-    text: str,
-    names: Mapping[str, str],
-    ended: Callable[[str], bool],
-    removed: Callable[[str], bool] = lambda _: False,
-) -> list[str]:
+def meant(text: str, names: Mapping[str, str], ended: Is, removed: Is) -> list[str]:
     """Return the goals that a person's text may mean.
 
     Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
@@ -119,19 +111,15 @@ class KnownGoals:
             self._found[key] = self._look_up(*key)
         return self._found[key]
 
-    def named(self, name: str) -> list[str]:
-        """Return the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
-        return self._named(name, "")
-
-    def _named(self, text: str, besides: str) -> list[str]:
-        """Return what `named` does; a whole id or name is not looked for among all goals."""
+    def named(self, text: str, besides: str = "") -> list[str]:
+        """Return what the function does for the goals on record; a whole id or name is found without a search."""
         same = [goal for goal in self._bearers.get(text.lower(), ()) if goal != besides]
         if same and text.lower() not in self.states:
             return [_bearer(same, self._ended)]
         return named(text, self._names, self._ended, besides)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
-        goals = self._named(name, owner) or named(name, self._gone_names, lambda _: True)
+        goals = self.named(name, owner) or named(name, self._gone_names, lambda _: True)
         goals = goals or ([owner] if owner else [])
         if len(goals) != 1:
             return Dependency(name, tuple(goals))

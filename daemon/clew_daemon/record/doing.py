@@ -1,7 +1,5 @@
 """What a worker does now, by its goal's record and its session's activity. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NotRequired, TypedDict

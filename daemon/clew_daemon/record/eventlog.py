@@ -1,7 +1,6 @@
 """Recorded events as log lines: stable names, one line each (docs/operations.md, Logs)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -70,7 +69,7 @@ _LINES = {
 
 
 @cache
-def _described(kind: str) -> tuple[str, list[tuple[str, attrgetter[Any], bool]]]:
+def _described(kind: str) -> tuple[str, list[tuple[str, Callable[[object], Any], bool]]]:
     name, *described = _LINES.get(kind, "").split(" ")
     split = [(one.removesuffix("?").partition("="), one[-1] != "?") for one in described]
     return name, [(key, attrgetter(of or key), always) for (key, _, of), always in split]

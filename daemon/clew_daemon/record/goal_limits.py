@@ -1,7 +1,5 @@
 """How many turns and attempts a goal gets, and which agent its present attempt has, by its file and the config."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

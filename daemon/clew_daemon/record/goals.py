@@ -1,7 +1,5 @@
 """All goals of a daemon: their cores in memory, and how they are accepted, continued and purged."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator

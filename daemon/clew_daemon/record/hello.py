@@ -1,7 +1,5 @@
 """Builds the answer to `hello`: the state as it is now, and all that an agent needs to continue (docs/protocol.md)."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

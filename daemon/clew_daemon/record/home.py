@@ -1,7 +1,5 @@
 """Which home, by its state folder, a ledger belongs to: a copy must not continue what the original may still do."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ An agent reports what it found in a turn's results one turn later; here that hin
 calls that it is about. Every field is present, empty if the agent reported nothing. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 

@@ -4,8 +4,6 @@ A goal's folder in `<state>/goals` is made after its acceptance is durable, so i
 note beside the ledger has the last event: it is written after durable commits only, so it is never ahead of them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What people are shown of a goal's record: its last actions, one in full, and its loops with what came of them."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from functools import cache

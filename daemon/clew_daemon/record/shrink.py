@@ -1,7 +1,5 @@
 """Makes an answer fit one line of the protocol: old actions, long texts and finished work are shortened first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Loading states from the ledger: the latest snapshot, and the events after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Protocol

@@ -4,8 +4,6 @@ Pure: `TimelineFold` takes in the events, and `timeline` places them between 0 (
 the same room whenever it did, so that neither a night of waiting nor one long command flattens an hour of work.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field, replace

@@ -8,8 +8,6 @@ previous hash is SHA-256 of "clew:" and the goal.
 The chain detects accidents and careless edits. It has no key: who can write the file can also forge a whole chain.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a ledger is given and gives, and what can be wrong with one, each with advice for a person."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum

@@ -6,8 +6,6 @@ wakes them all with one call to the event loop. It waits while the disk is full;
 because the kernel has marked the pages clean and a second fsync would report success.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading
@@ -52,10 +50,8 @@ BATCH_JOBS_MAX = 1_000  # in one transaction, so that no waiter waits for ever
 PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothing more is recorded"
-_FAILED_HINT = (
-    "nothing more is recorded: stop, repair the disk, and start again; "
-    "everything acknowledged is kept"
-)
+_FAILED_HINT = "nothing more is recorded: stop, repair the disk, and start again; everything acknowledged is kept"
+OnState = Callable[[LedgerState], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +72,7 @@ class Ledger(ReadSide):
     """
 
     def __init__(
-        self,
-        path: Path,
-        con: apsw.Connection,
-        on_state: Callable[[LedgerState], None] | None,
-        lock: Lock,
-        *,
-        owns_lock: bool,
+        self, path: Path, con: apsw.Connection, on_state: OnState, lock: Lock, *, owns_lock: bool
     ) -> None:
         super().__init__(path)
         self.state = self._told = LedgerState.OK  # `_told` is the thread's
@@ -105,7 +95,7 @@ class Ledger(ReadSide):
         cls,
         path: Path,
         *,
-        on_state: Callable[[LedgerState], None] | None = None,
+        on_state: OnState = None,
         vfs: str | None = None,
         lock: Lock | None = None,
     ) -> Self:

@@ -4,8 +4,6 @@ It is an open file description lock: a client can ask whether it is held without
 (one JSON line) is information for people and clients; only the kernel's lock counts.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -24,6 +22,7 @@ ATTEMPTS_MAX = 100
 _NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`", HERALD: "`clew herald`"}
 # struct flock with 64-bit offsets: type, whence, start, length, pid
 _FLOCK = struct.Struct("hhqqi0q")
+_ASKED = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _HELD = frozenset((errno.EAGAIN, errno.EACCES))
 _UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 
@@ -124,7 +123,11 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
         try:
             _take(fd, path)
             if _is_at(fd, path):
-                _write(fd, json.dumps(who))
+                line = json.dumps(who).encode() + b"\n"
+                os.pwrite(
+                    fd, line, 0
+                )  # then the rest goes: a reader finds one whole line at any moment
+                os.ftruncate(fd, len(line))
                 return Lock(fd, path)
         except BaseException:
             os.close(fd)
@@ -166,7 +169,7 @@ def _open(path: Path) -> int:
 def _take(fd: int, path: Path) -> None:
     """Lock the file, and check that others see it: some network file systems take locks that exclude nobody."""
     try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _asked())
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _ASKED)
         why = "a lock that is held can be taken again"
         if holder(path) is not None or not _is_at(fd, path):
             return
@@ -183,13 +186,9 @@ def _take(fd: int, path: Path) -> None:
     )
 
 
-def _asked() -> bytes:
-    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-
-
 def _is_held(fd: int) -> bool:
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _asked())
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _ASKED)
     except OSError as error:
         if error.errno in _UNSUPPORTED:
             return False  # it cannot be held there
@@ -202,13 +201,6 @@ def _is_at(fd: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(fd), path.lstat())
     except FileNotFoundError:
         return False
-
-
-def _write(fd: int, content: str) -> None:
-    """Overwrite the line, then truncate the rest: a reader finds one whole line at any moment."""
-    line = content.encode() + b"\n"
-    os.pwrite(fd, line, 0)
-    os.ftruncate(fd, len(line))
 
 
 def _read(fd: int) -> Holder:

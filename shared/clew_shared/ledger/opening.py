@@ -4,8 +4,6 @@ A file that is not a ledger, newer, or damaged is refused before a byte of it is
 into the database between transactions, by `Checkpoints`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator, Sequence

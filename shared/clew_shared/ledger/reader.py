@@ -1,7 +1,5 @@
 """Reading a ledger, checked by its hash chain, from any thread, in pages so that a reader holds up no writer."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections import deque

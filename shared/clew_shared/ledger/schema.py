@@ -1,7 +1,5 @@
 """Every SQL statement of the ledger, by name; a new version is one more script at the end of MIGRATIONS."""
 
-from __future__ import annotations
-
 APPLICATION_ID = 0x636C6577  # "clew", in the SQLite header
 TIME_OUT_MS = 5_000  # a statement waits for another process's lock
 
@@ -73,17 +71,14 @@ SELECT goal, seq FROM events WHERE seq = (SELECT max(seq) FROM events)
    AND seq > (SELECT ifnull(max(seq), 0) FROM heads)
 LIMIT 1
 """
-LAST_SEQ = """
-SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM purged), 0))
-"""
+LAST_SEQ = (
+    "SELECT ifnull(max(seq), 0) FROM (SELECT seq FROM heads UNION ALL SELECT seq FROM purged)"
+)
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
-HASHES = """
-SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1
-"""
+HASHES = "SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1"
 # The last event of the goal that recorded last, also if it was purged since.
 TIP = """
-SELECT seq, hash FROM (SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged)
- ORDER BY seq DESC LIMIT 1
+SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged ORDER BY seq DESC LIMIT 1
 """
 LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
@@ -105,9 +100,7 @@ SELECT n, hash FROM (
 """
 EVENTS = "SELECT seq, goal, n, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 GOALS_WITH_LOOPS = "SELECT DISTINCT goal FROM events WHERE kind = 'loop_detected'"
-OWN_EVENTS = """
-SELECT body FROM events WHERE goal = '' AND kind = ? ORDER BY seq DESC LIMIT ?
-"""
+OWN_EVENTS = "SELECT body FROM events WHERE goal = '' AND kind = ? ORDER BY seq DESC LIMIT ?"
 SNAPSHOTS = "SELECT goal, seq, version, state FROM snapshots ORDER BY goal"
 SNAPSHOT = "SELECT seq, state FROM snapshots WHERE goal = ? AND version = ?"
 # Those of goals of which nothing was recorded since.
@@ -115,9 +108,7 @@ LAST_SNAPSHOTS = """
 SELECT s.goal, s.seq, s.state FROM snapshots AS s JOIN heads AS h ON h.goal = s.goal AND h.seq = s.seq
  WHERE s.version = ?
 """
-OUTPUT = """
-SELECT o.data, e.digest FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq WHERE e.seq = ?
-"""
+OUTPUT = "SELECT o.data, e.digest FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq WHERE e.seq = ?"
 EVENTS_WITH_OUTPUTS = """
 SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
   FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq ORDER BY e.seq

@@ -1,9 +1,7 @@
 """The same ledger without an event loop: several processes write in turns, one transaction at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -33,15 +31,14 @@ class TurnLedger(ReadSide):
         self._checkpoints = Checkpoints(con)
 
     @classmethod
-    def open(cls, path: Path, *, vfs: str | None = None) -> Self:
+    def open(cls, path: Path) -> Self:
         """Open or make the ledger at `path`; raises as `Ledger.open` does."""
-        con = open_writing(path, vfs=vfs)
-        try:
-            with explained(path):
-                return cls(path, con)
-        except BaseException:
-            con.close()
-            raise
+        with ExitStack() as undo, explained(path):
+            con = open_writing(path)
+            undo.callback(con.close)
+            opened = cls(path, con)
+            undo.pop_all()
+            return opened
 
     @property
     def next_seq(self) -> int:

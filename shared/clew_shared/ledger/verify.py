@@ -1,7 +1,5 @@
 """Checking a ledger from end to end (the record, not its meaning), and copying it as it stands at one moment."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
