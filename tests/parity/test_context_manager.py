@@ -86,7 +86,7 @@ def test_blocked_actions_can_be_used_as_the_set_that_seed_000_calls_them(ctx, op
     ctx.state.blocked_actions.add(signature(*PYTEST))
     ctx.state.blocked_actions.add(signature(*PYTEST))
     assert not ctx.record_action(*PYTEST)
-    assert ctx.answer.reason == "blocked_action"
+    assert ctx.answer["reason"] == ctx.answer.reason == "blocked_action"
     assert opened().state.blocked_actions == [signature(*PYTEST)]
     ctx.state.blocked_actions.discard(signature(*PYTEST))
     assert ctx.record_action(*PYTEST)

@@ -23,7 +23,7 @@ from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.scope import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import explanation
+from clew_shared.text.shell_tests import closer_look, explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest
@@ -185,8 +185,11 @@ class Checks:
         trace = self._without_values(traced.output.strip())
         if traced.passed or traced.exit_code is None or not trace:
             return run
+        look = closer_look(trace, cmd)
+        looked = await self._ran(name, look, TRACE_S) if look else run
+        seen = self._without_values(looked.output) if looked.passed else ""
         ran = f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
-        return replace(run, output=explanation(trace, cmd) or ran)
+        return replace(run, output=explanation(trace, cmd, seen) or ran)
 
     def _without_values(self, text: str) -> str:
         """Return a text without the values of the variables that the config passes on: they may be keys."""

@@ -7,6 +7,7 @@ of the current folder, and the same rules. It carries out nothing.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -224,15 +225,16 @@ def _report(result: str, output: object, changed: bool | None, error_msg: str) -
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it, without anything that looks like a key."""
-    return redacted(json.loads(json.dumps(value, default=_as_json), parse_constant=str))
-
-
-def _as_json(value: Any) -> Any:
     match value:
+        case bool() | int() | None:
+            return value
+        case float() if math.isfinite(value):
+            return value
         case Mapping():
-            return dict(value)
+            return redacted({str(key): _plain(each) for key, each in value.items()})
         case bytes() | bytearray():
-            return value.decode("utf-8", "replace")
-        case set() | frozenset():
-            return sorted(value, key=repr)
-    return str(value)
+            return redact(value.decode("utf-8", "replace"))
+        case list() | tuple() | set() | frozenset():
+            is_set = isinstance(value, set | frozenset)
+            return [_plain(each) for each in (sorted(value, key=repr) if is_set else value)]
+    return redact(str(value))

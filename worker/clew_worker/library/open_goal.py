@@ -40,7 +40,7 @@ class Signatures(list[str]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict on an action: true where it is allowed.
+    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`.
 
     `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
     """
@@ -52,8 +52,19 @@ class Answer:
     intervention: dict[str, str] | None = None
     escalated_to: str | None = None
 
+    @property
+    def verdict(self) -> str:
+        """The verdict in the terms of the protocol."""
+        return "allowed" if self.allowed else "blocked"
+
     def __bool__(self) -> bool:
         return self.allowed
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
 
 
 class Edit(NamedTuple):
