@@ -11,7 +11,6 @@ from clew_shared.record.life_events import FOLLOW_UP
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-from clew_shared.record.transitions import follow_up, refusal
 
 END = 9
 EVENTS = {
@@ -51,13 +50,9 @@ def at(status):
 
 @pytest.mark.parametrize("status", MAY)
 def test_a_status_allows_these_changes_and_no_others(status):
-    allowed = {name for name, event in EVENTS.items() if not refusal(at(status), event)}
+    allowed = {name for name, event in EVENTS.items() if event.may_follow(at(status))}
     assert allowed == MAY[status]
-
-
-@pytest.mark.parametrize("status", MAY)
-def test_what_changes_no_status_is_always_allowed(status):
-    assert refusal(at(status), ev.FeedbackGiven(text="well done")) == ""
+    assert ev.FeedbackGiven(text="well done").may_follow(at(status))  # nor any that changes none
 
 
 def test_a_refused_change_takes_no_number_and_leaves_no_trace():
@@ -77,18 +72,17 @@ def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later
         ev.GoalEnded(status="completed"),
     ]
     state = fold(enumerate(events, start=1))
-    assert follow_up(state) == ""
+    assert state.follow_up == ""
     for n, text in enumerate(("\n  also in German\nand politely", "x" * 300), start=1):
         fold([(10 * n, ev.FeedbackGiven(text=text))], state)
-        asked = follow_up(state)
+        asked = state.follow_up
         event = ev.GoalRequeued(by="retry", reopen=True, after=state.rested_seq, subtask=asked)
-        assert refusal(state, event) == ""
+        assert event.may_follow(state)
         fold([(10 * n + 1, event)], state)
         assert (state.goal.status, state.verified) == ("queued", None)
         assert state.next_pending() == (1, n - 1)
-        fold(
-            [(10 * n + 2, ev.GoalStarted()), (10 * n + 3, ev.GoalEnded(status="completed"))], state
-        )
+        done = [ev.GoalStarted(), ev.GoalEnded(status="completed")]
+        fold(enumerate(done, 10 * n + 2), state)
     assert [task.description for task in state.goal.tasks] == ["Greet", FOLLOW_UP]
     first, second = state.goal.tasks[1].subtasks
     assert first.description == "also in German"

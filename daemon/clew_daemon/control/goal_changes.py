@@ -42,7 +42,6 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-from clew_shared.record.transitions import follow_up
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 
@@ -210,7 +209,7 @@ class GoalChanges:
                 f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
             )
         refuse_abandoned()
-        at, after, subtask = time.time(), state.rested_seq if state.ended else 0, follow_up(state)
+        at, after, subtask = time.time(), state.rested_seq if state.ended else 0, state.follow_up
         requeued = ev.GoalRequeued(
             at=at, by=by, reopen=reopen, lifts=reopen, after=after, subtask=subtask, make=make
         )

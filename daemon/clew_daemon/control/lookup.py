@@ -19,7 +19,6 @@ from clew_shared.core.core import Core
 from clew_shared.ledger.errors import LedgerState
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record.state import State
-from clew_shared.record.transitions import has_follow_up
 from clew_shared.text.spelling import closest
 
 RUNBOOK_DONE = (
@@ -52,7 +51,7 @@ def objection(verb: str, state: State, *, runbook: bool) -> str:
         (("edit",), status == "in_progress", at_work),
         (("edit",), done, "completed: submit another goal, or say what is missing (`clew feedback`)"),
         (("continue", "retry"), done and runbook, f"completed. {RUNBOOK_DONE}"),
-        (("continue", "retry"), done and not has_follow_up(state), f"completed; {missing}"),
+        (("continue", "retry"), done and not state.has_follow_up, f"completed; {missing}"),
         (tuple(_GOES_ON), status not in _GOES_ON.get(verb, ()), nothing),
     )  # fmt: skip
     return next((why for verbs, holds, why in refusals if verb in verbs and holds), "")

@@ -9,7 +9,6 @@ from clew_shared.core.answers import WrongState
 from clew_shared.core.budgets import DEFAULT_LIMITS, Limits
 from clew_shared.gate.rules import PROTOCOL, AgentCalls
 from clew_shared.record.fold import apply
-from clew_shared.record.transitions import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +64,9 @@ class GoalJournal:
 
     def emit(self, event: ev.Event, output: bytes | None = None) -> int:
         """Take an event into the state and the queue; returns its number. WrongState, and no change, if not allowed."""
-        if why := refusal(self.state, event):
-            raise WrongState(why)
+        if not event.may_follow(self.state):
+            is_now = "paused" if self.state.paused else self.state.goal.status
+            raise WrongState(f"the goal is {is_now}")
         seq = self.number()
         apply(self.state, event, seq)
         self._queue.append(RecordedEvent(seq, event, output))

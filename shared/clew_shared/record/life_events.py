@@ -1,4 +1,8 @@
-"""What can happen to a goal as a whole: its life, its worker, and what people say."""
+"""What can happen to a goal as a whole: its life, its worker, and what people say.
+
+While a request waits for a worker to stop, the status may change. What is recorded then must still make sense
+(`may_follow`); above all, a goal that has ended stays ended unless a person reopens that very end.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,10 @@ class Event(BaseModel, frozen=True, extra="ignore"):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    def may_follow(self, state: State) -> bool:  # noqa: ARG002 - of most events, in any
+        """Return whether the goal's status allows the event."""
+        return True
 
     def into(self, state: State) -> None:
         """Take the event, number `state.seq`, into the state; nothing follows from one that is for readers only."""
@@ -54,6 +62,10 @@ class GoalAccepted(GoalEvent, frozen=True):
 class GoalStarted(GoalEvent, frozen=True):
     """The goal left the queue."""
 
+    def may_follow(self, state: State) -> bool:
+        waits = state.goal.status == GoalStatus.WAITING and not state.paused
+        return state.goal.status == GoalStatus.QUEUED or waits
+
     def into(self, state: State) -> None:
         state.goal.status = GoalStatus.IN_PROGRESS
         state.started_at = state.started_at or self.at
@@ -66,6 +78,9 @@ class GoalWaiting(GoalEvent, frozen=True):
     reason: str
     until: float | None = None
     paused: bool = False
+
+    def may_follow(self, state: State) -> bool:
+        return not state.ended and state.goal.status != GoalStatus.BLOCKED
 
     def into(self, state: State) -> None:
         if state.goal.status != GoalStatus.WAITING or self.paused != state.paused:
@@ -82,6 +97,9 @@ class GoalBlocked(GoalEvent, frozen=True):
     stranger: Identity | None = None  # what stands in the workspace's place: resuming accepts it
     gone: bool = False  # no folder was found there: resuming makes an empty one
     step: int = 0  # the run of a runbook's step that is asked about: continuing lets it run again
+
+    def may_follow(self, state: State) -> bool:
+        return not state.ended
 
     def into(self, state: State) -> None:
         state.rested_seq = state.seq
@@ -100,6 +118,13 @@ class GoalRequeued(GoalEvent, frozen=True):
     after: int = 0  # the number of the end that is reopened, 0 if the goal had not ended
     subtask: str = ""  # added to a completed goal, as the work to continue with
     make: bool = False  # an empty workspace may be made: a person was told that it is missing
+
+    def may_follow(self, state: State) -> bool:
+        if state.goal.status == GoalStatus.COMPLETED:
+            work = state.next_pending() or (state.has_follow_up and self.subtask)
+            return self.after == state.rested_seq and bool(work)
+        rests = state.goal.status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+        return rests or (state.ended and self.after == state.rested_seq)
 
     def into(self, state: State) -> None:
         if self.reopen:
@@ -122,6 +147,14 @@ class GoalEnded(GoalEvent, frozen=True):
     verified: bool = False  # for the log: completed, and had checks, all of which passed
     proof: str = ""  # its label
     passed_before: tuple[str, ...] = ()  # the checks that had passed before any work
+
+    def may_follow(self, state: State) -> bool:
+        if self.status == "cancelled":
+            return not state.ended
+        made = state.proofs.made
+        accepted = made is not None and made.accepted == "person"
+        status = state.goal.status
+        return status == GoalStatus.IN_PROGRESS or (status == GoalStatus.BLOCKED and accepted)
 
     def into(self, state: State) -> None:
         state.rested_seq, state.ended_at = state.seq, self.at
@@ -149,6 +182,9 @@ class GoalEdited(GoalEvent, frozen=True):
     tasks: tuple[PlannedTask, ...] | None = None  # they replace what is not done; None: unchanged
     changed: tuple[str, ...] = ()  # what was, as people read it
 
+    def may_follow(self, state: State) -> bool:
+        return state.goal.status not in (GoalStatus.IN_PROGRESS, GoalStatus.COMPLETED)
+
     def into(self, state: State) -> None:
         """Take in what changed; what was done stays, and so does what is known of checks that are the same."""
         before, state.spec, state.edited_seq = state.spec, self.spec, state.seq
@@ -172,6 +208,9 @@ class GoalEdited(GoalEvent, frozen=True):
 
 class GoalRemoved(GoalEvent, frozen=True):
     """A person took the ended goal out of the lists; all of it stays on record."""
+
+    def may_follow(self, state: State) -> bool:
+        return state.ended
 
     def into(self, state: State) -> None:
         state.removed = True

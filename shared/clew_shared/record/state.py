@@ -14,6 +14,7 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Loops, is_measured
 from clew_shared.record.spec import Spec
 from clew_shared.record.touched import ChangeCount
+from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -26,6 +27,7 @@ FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
 RUNS_KEPT = 10
 SET_ASIDE_KEPT = 200
+SUBTASK_CHARS = 200
 FEEDBACK_KEPT = 50
 
 
@@ -358,6 +360,18 @@ class State:
                 if subtask.status == StepStatus.PENDING:
                     return t, s
         return None
+
+    @property
+    def has_follow_up(self) -> bool:
+        """Return whether a person gave feedback after the end of a completed goal, which may be reopened for it."""
+        completed = self.goal.status == GoalStatus.COMPLETED
+        return completed and self.guidance.feedback_seq > self.rested_seq
+
+    @property
+    def follow_up(self) -> str:
+        """The first line of that feedback, "" for none."""
+        lines = self.guidance.feedback[-1].strip().splitlines() if self.has_follow_up else [""]
+        return beginning(lines[0].strip(), SUBTASK_CHARS) if lines else ""
 
     @property
     def replaced(self) -> list[str]:
