@@ -20,8 +20,8 @@ from clew_shared.playbook.playbook import Bullet, Tag
 from clew_shared.playbook.reflector import ExecutionReflector, ToolCall
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelUsed
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.spec import Spec
-from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import one_line
 

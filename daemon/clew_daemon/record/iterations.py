@@ -9,8 +9,8 @@ from typing import Literal, TypedDict
 
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.record import events as ev
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.moment import iso
-from clew_shared.record.visitor import EventFold, takes
 
 RAW_OUTPUT_CHARS = 1_000
 OUTCOMES = ("success", "failure", "timeout", "error")

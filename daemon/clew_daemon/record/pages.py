@@ -11,10 +11,10 @@ from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record.action_events import DAEMON_DIED
 from clew_shared.record.codec import decode
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action
 from clew_shared.record.moment import iso
 from clew_shared.record.scope import Finding
-from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.words import action_text
 from clew_shared.views import publish as views
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from clew_shared.record import events as ev
-from clew_shared.record.visitor import EventFold, takes
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.text.words import action_text, key_line, why_refused
 
 SPANS_MAX = 20_000  # actions that are remembered, the last ones

@@ -10,7 +10,7 @@ from typing import Any
 
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.record import events as ev
-from clew_shared.record.visitor import EventFold, takes
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, Said, entry_from
 

@@ -8,17 +8,9 @@ from clew_shared.proof.checks import Count, fewer
 from clew_shared.proof.judges import matcher
 
 Label = Literal[
-    "proven",
-    "checked",
-    "own_tests",
-    "changed_tests",
-    "changed_tools",
-    "left_running",
-    "fewer_tests",
-    "failing_tests",
-    "watches_tests",
-    "unknown",
-]
+    "proven", "checked", "own_tests", "changed_tests", "changed_tools", "left_running", "fewer_tests",
+    "failing_tests", "watches_tests", "unknown",
+]  # fmt: skip
 
 WORDS: Mapping[str, str] = {
     "proven": "proven",
@@ -208,23 +200,16 @@ def _of_changes(seen: Seen, runs: Evidence) -> Proof:
 
 def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
     """Return why a check that passes says little of the work, and the files that this is about; "" for nothing."""
-    before = runs.before
-    doubts = (
-        (
-            seen.data,
-            f"without its change of {', '.join(seen.data[:5])} the checks fail",
-            bool(runs.data and failing_run(runs.data)),
-        ),
-        (
-            seen.programs,
-            f"{', '.join(seen.programs[:1])}, which it wrote, decides by its own exit code",
-            bool(seen.programs),
-        ),
-        (_names(seen.odd), "; ".join(seen.odd[:5]), bool(seen.odd)),
-        ((), _UNKNOWN_BEFORE, not before.keys() >= runs.finish.keys()),
-        (seen.added, _BEFORE, all(run.passed for run in before.values())),
-    )
-    return next(((files, why) for files, why, holds in doubts if holds), ((), ""))
+    if runs.data and failing_run(runs.data):
+        return seen.data, f"without its change of {', '.join(seen.data[:5])} the checks fail"
+    if seen.programs:
+        why = f"{seen.programs[0]}, which it wrote, decides by its own exit code"
+        return seen.programs, why
+    if seen.odd:
+        return _names(seen.odd), "; ".join(seen.odd[:5])
+    if not runs.before.keys() >= runs.finish.keys():
+        return (), _UNKNOWN_BEFORE
+    return (seen.added, _BEFORE) if all(run.passed for run in runs.before.values()) else ((), "")
 
 
 def _names(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
+from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, Subtask
 from clew_shared.record.moment import iso
-from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
@@ -21,7 +21,7 @@ from clew_shared.text.words import action_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew_shared.record.state import AttemptState, InFlight, SnapshotState, State
+    from clew_shared.record.state import AttemptState, InFlight, ProofState, SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -35,6 +35,7 @@ View = dict[str, object]
 """What is shown of something, as JSON; clew reads none of it back."""
 
 Began = ev.ActionAllowed | ev.ActionBlocked
+Ended = ev.ActionFinished | ev.ActionInterrupted
 EndedAction = tuple[Action, int]
 
 
@@ -51,11 +52,10 @@ def state_view(state: State) -> dict[str, Any]:
         "loop_counts": dict(list(state.loop_counts.items())[-SHOWN:]),
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "last_probe_state": {
-            name: seen.passed for name, (seen, still_holds) in state.probes().items() if still_holds
+            n: seen.passed for n, (seen, holds) in state.probes().items() if holds
         },
-        **_same(state, "iteration", "epoch", "restarts"),
+        **_same(state, "iteration", "epoch", "restarts", "seq"),
         "attempt": state.attempt.number,
-        "seq": state.seq,
     }
 
 
@@ -64,17 +64,13 @@ def _same(of: object, *names: str) -> View:
     return {name: getattr(of, name) for name in names}
 
 
-def snapshots_view(known: SnapshotState) -> View:
-    """Return what a goal's workspace differs in from its first snapshot, and why there is none where that is so.
-
-    `undo` is "under way", "done", or null.
-    """
+def _snapshots_view(known: SnapshotState) -> View:
+    """Return what the workspace differs in from the first snapshot; `undo` is "under way", "done", or null."""
     return {
-        "taken": known.taken,
+        **_same(known, "taken", "left_out"),
         "files_changed": known.changed.files,
         "lines_added": known.changed.added,
         "lines_removed": known.changed.removed,
-        "left_out": known.left_out,
         "missing": known.missing or None,
         "undo": "under way" if known.undoing else "done" if known.undone else None,
     }
@@ -83,21 +79,17 @@ def snapshots_view(known: SnapshotState) -> View:
 def goal_view(goal: Goal) -> View:
     """Return the tree as JSON values."""
     tasks = [
-        {
-            **_same(task, "description", "status"),
-            "subtasks": list(map(_subtask_view, task.subtasks)),
-        }
-        for task in goal.tasks
+        {**_same(t, "description", "status"), "subtasks": list(map(_subtask_view, t.subtasks))}
+        for t in goal.tasks
     ]
     return {**_same(goal, "description", "status"), "tasks": tasks}
 
 
 def _subtask_view(one: Subtask) -> View:
     return {
-        **_same(one, "description", "status", "attempts"),
+        **_same(one, "description", "status", "attempts", "actions_total"),
         "last_failure": one.last_failure or None,
-        "actions_total": one.actions_total,
-        "actions": [action_view(action) for action in one.actions],
+        "actions": list(map(action_view, one.actions)),
     }
 
 
@@ -194,22 +186,19 @@ def status_view(
         "progress": state.goal.progress(),
         "task": task.description if task else None,
         "subtask": subtask.description if subtask else None,
-        **_same(state, "epoch", "pid", "restarts"),
+        **_same(state, "epoch", "pid", "restarts", "iteration", "verified", "paused"),
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "blocked_total": state.loops.blocked_total,
-        "iteration": state.iteration,
         "reason": waits or state.reason or None,
         "updated_at": iso(state.updated_at),
         "name": state.spec.name or None,
         "agent": state.spec.agent,
         "attempt": state.attempt.number,
-        "verified": state.verified,
         "passed_before": list(state.passed_before),
-        "proof": proof_view(state),
+        "proof": _proof_view(state.proofs.made),
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "accepted_at": iso(state.accepted_at),
-        "paused": state.paused,
         "needs_person": stuck or needs_person(state),
         "question": state.question or None,
         "answer": answer(state) if needs_person(state) else None,
@@ -220,12 +209,11 @@ def status_view(
     }
 
 
-def proof_view(state: State) -> View | None:
+def _proof_view(made: ProofState | None) -> View | None:
     """Return the last proof of a goal, null where there was none (docs/proof.md)."""
-    if (made := state.proofs.made) is None:
+    if made is None:
         return None
-    files = list(made.files)
-    return {"label": made.label, "files": files, **_same(made, "why", "accepted", "seconds")}
+    return {**_same(made, "label", "why", "accepted", "seconds"), "files": list(made.files)}
 
 
 def _waiting(state: State, now: float, waits: str) -> View | None:
@@ -268,19 +256,19 @@ def goal_detail(
         "actions_total": state.actions_total,
         "loops_total": state.loops.found_total,
         "wait_until": iso(state.wait_until) if state.wait_until else None,
-        "snapshots": snapshots_view(state.snapshots),
+        "snapshots": _snapshots_view(state.snapshots),
         "replan_required": state.plan.replan_required or None,
         "set_aside": state.replaced,
         "attempts": [_fresh_start_view(one) for one in state.attempts.fresh_starts],
         "reruns": [asdict(one) for one in state.attempts.reruns],
-        "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
+        "cost": {**_cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
         "subtask_details": [
             {
                 "task_idx": t,
                 "subtask_idx": s,
                 "summary": subtask.summary or None,
                 "insights": list(subtask.insights),
-                "cost": cost_view(subtask.cost),
+                "cost": _cost_view(subtask.cost),
             }
             for t, task in enumerate(state.goal.tasks)
             for s, subtask in enumerate(task.subtasks)
@@ -299,18 +287,15 @@ def _fresh_start_view(one: AttemptState) -> View:
         "attempt": one.number,
         "task_idx": one.place[0],
         "subtask_idx": one.place[1],
-        "epoch": one.epoch,
         "started_at": iso(one.at),
-        "reason": one.reason,
+        **_same(one, "epoch", "reason", "restored"),
         "rung": one.rung or None,
-        "restored": one.restored,
         "kept": one.kept or None,
         "left": list(one.left),
     }
 
 
-def cost_view(cost: LlmCost) -> View:
-    """Return the cost of LLM calls: their number, tokens and seconds."""
+def _cost_view(cost: LlmCost) -> View:
     counted = _same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached")
     return {**counted, "llm_s": round(cost.llm_s, 3)}
 
@@ -349,9 +334,7 @@ class HistoryFold(EventFold[EndedAction]):
         return None
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
-    def _ended(
-        self, seq: int, event: ev.ActionFinished | ev.ActionInterrupted
-    ) -> EndedAction | None:
+    def _ended(self, seq: int, event: Ended) -> EndedAction | None:
         if (action := self.flying.pop(event.of, None)) is None:
             return None
         event.end(action)
