@@ -109,9 +109,9 @@ RETENTION = {
 
 UNDO = {
     "undo.snapshot": "clew_daemon.undo.undo:WorkspaceVisit.snapshot",
-    "undo.begin": "clew_daemon.undo.undo:Undo._begin",
+    "undo.begin": "clew_daemon.undo.undo:WorkspaceVisit._begin",
     "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
-    "undo.finish": "clew_daemon.undo.undo:Undo._finish",
+    "undo.finish": "clew_daemon.undo.undo:WorkspaceVisit._finish",
     "undo.view": "clew_daemon.control.handlers:undo_view",
     "undo.complete": "clew_daemon.app.lifecycle:complete_undos",
 }

@@ -27,7 +27,7 @@ from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Sp
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
-from clew_worker.executor.tools.outcome import ToolContext
+from clew_worker.executor.tools.files import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch

@@ -47,7 +47,6 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.session import worker
 from clew_daemon.supervision import afterwards, schedule
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_daemon.undo.undo import Undo
 from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import lock
 from clew_shared.ledger.errors import LedgerError, LedgerState
@@ -172,11 +171,10 @@ class SimDaemon:
         self.daemon.playbook.load()
         self.daemon.models.load()
         self.supervisor = Supervisor(self.daemon)
-        undo = Undo(self.daemon)
         self.changes = GoalChanges(self.daemon, self.supervisor, GoalLookup(goals))
         tasks: list[asyncio.Task[Any]] = []
         try:
-            await complete_undos(self.daemon, undo, lambda *_: None)
+            await complete_undos(self.daemon, lambda *_: None)
             await self.supervisor.start()
             actors = (
                 self._drop(),

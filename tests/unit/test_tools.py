@@ -9,7 +9,7 @@ import pytest
 from clew_shared import tools
 from clew_worker.executor.commands import Capture, Commands, clean, cut
 from clew_worker.executor.tools import finding, registry
-from clew_worker.executor.tools.outcome import ToolContext
+from clew_worker.executor.tools.files import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace

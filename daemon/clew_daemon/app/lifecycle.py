@@ -42,7 +42,8 @@ from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
 from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_daemon.undo.undo import Undo, VisitFailed
+from clew_daemon.undo import undo
+from clew_daemon.undo.undo import VisitFailed
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import (
     LedgerError,
@@ -157,12 +158,11 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        self._undo = Undo(daemon)
         config = ConfigWatch(self._places.config, daemon.keys.env)
         self._status.describe(daemon, self._supervisor, config.error)
         self._reloader = Reloader(daemon, self._supervisor, self._status)
         view, reload = self._status.view, self._reloader.reload
-        handlers = ControlHandlers(daemon, self._supervisor, self._undo, view, reload)
+        handlers = ControlHandlers(daemon, self._supervisor, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = Inbox(
             folder=self._places.inbox,
@@ -195,7 +195,7 @@ class App:
         for message in self._daemon.nursery.report.messages if self._daemon.nursery.report else ():
             log.warning("sandbox.limits", message=message)
         await self._stores.open()
-        await complete_undos(self._daemon, self._undo, self._status.starting)
+        await complete_undos(self._daemon, self._status.starting)
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)
@@ -260,9 +260,7 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
             await goals.emit(core, blocked)
 
 
-async def complete_undos(
-    daemon: DaemonParts, undo: Undo, starting: Callable[[str, float], None]
-) -> None:
+async def complete_undos(daemon: DaemonParts, starting: Callable[[str, float], None]) -> None:
     """Complete each undo that the last daemon did not, before its goal does anything else.
 
     `starting` is told what the start waits for, and for how many seconds at most.
@@ -273,7 +271,7 @@ async def complete_undos(
         starting(f"starting: completing the undo of {goal}", 2 * UNDO_S)
         try:
             async with asyncio.timeout(UNDO_S):
-                await undo.complete(await daemon.goals.whole(goal))
+                await undo.complete(daemon, await daemon.goals.whole(goal))
         except (VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
             log.error("undo.failed", goal=goal, reason=str(error) or "it took too long")  # noqa: TRY400 - a reason
 

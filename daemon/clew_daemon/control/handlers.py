@@ -27,8 +27,9 @@ from clew_daemon.record.goal_limits import limits_of
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.undo import undo
 from clew_daemon.undo.planning import UndoRefused
-from clew_daemon.undo.undo import Undo, VisitFailed, undo_view
+from clew_daemon.undo.undo import VisitFailed, undo_view
 from clew_shared.config.settings import SettingChange
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import BOUNDS_S, LedgerState
@@ -66,7 +67,6 @@ class ControlHandlers:
         self,
         daemon: DaemonParts,
         supervisor: Supervisor,
-        undo: Undo,
         view: Callable[[], Awaitable[JsonObject]],
         reload: Callable[[], Awaitable[list[SettingChange]]],
     ) -> None:
@@ -74,7 +74,6 @@ class ControlHandlers:
         self._goals = daemon.goals
         self._supervisor = supervisor
         self._lookup = GoalLookup(daemon.goals)
-        self._undo = undo
         self._view = view
         self._apply_config = reload
         nothing = Left(inbox=[], inbox_total=0)
@@ -164,7 +163,7 @@ class ControlHandlers:
         await self._supervisor.halt(goal, "accept")
         with self._supervisor.hold(goal):
             try:
-                tree = await self._undo.tree_now(core)
+                tree = await undo.tree_now(self._d, core)
             except VisitFailed as error:
                 raise ControlError(f"{goal}: {error}") from None
             if tree != made.tree:
@@ -204,8 +203,8 @@ class ControlHandlers:
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
                 what = {"theirs": request.theirs, "perform": request.perform}
-                result = await self._undo.undo(
-                    core, request.subtask, **what, expected=request.expected
+                result = await undo.undo(
+                    self._d, core, request.subtask, **what, expected=request.expected
                 )
             except (UndoRefused, VisitFailed, StoreError) as error:
                 half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."

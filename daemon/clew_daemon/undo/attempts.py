@@ -12,8 +12,9 @@ import structlog
 from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
-from clew_daemon.undo.planning import NoSpanError, NothingDoneError, Rows, Spans, planned
-from clew_daemon.undo.undo import Undo, VisitFailed, visit_within
+from clew_daemon.undo import planning
+from clew_daemon.undo.planning import Rows, Span
+from clew_daemon.undo.undo import VisitFailed, WorkspaceVisit, rows_of, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
@@ -50,30 +51,28 @@ class AttemptRestore:
 
     def __init__(self, parts: DaemonParts) -> None:
         self._parts = parts
-        self._undo = Undo(parts)
 
     async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
         """Put the workspace back in bounded time, after an undo that was cut off; raises RestoreUnfinishedError."""
-        goal = core.state.goal_id
         await self._complete(core, guard)
-        rows = await asyncio.to_thread(self._undo.rows, goal)
+        rows = await asyncio.to_thread(rows_of, self._parts, core.state.goal_id)
         before = _since_the_end(rows)
         if why := self._unwanted(core):
             return before if before.restored else AttemptGround(kept=why)
         try:
-            async with asyncio.timeout(RESTORE_S):
-                return await self._restored(core, guard, rows, before)
-        except NothingDoneError:
+            span = planning.Spans(rows).of_attempts(core.state.place)
+            async with asyncio.timeout(RESTORE_S), visit_within(self._parts, core, guard) as there:
+                return await _restored(there, span, before)
+        except planning.NothingDoneError:
             return AttemptGround()
-        except (NoSpanError, VisitFailed, StoreError) as error:
+        except (planning.NoSpanError, VisitFailed, StoreError) as error:
             why = str(error)
         except TimeoutError:
             why = "restoring took too long"
-        log.warning("attempt.kept", goal=goal, reason=why)
+        log.warning("attempt.kept", goal=core.state.goal_id, reason=why)
         await self._complete(core, guard)
-        ground = _since_the_end(await asyncio.to_thread(self._undo.rows, goal))
-        kept = AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
-        return ground if ground.restored else kept
+        ground = _since_the_end(await asyncio.to_thread(rows_of, self._parts, core.state.goal_id))
+        return ground if ground.restored else AttemptGround(kept=_shown(redact(why)))
 
     async def _complete(self, core: Core, guard: WorkspaceGuard) -> None:
         """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
@@ -86,7 +85,7 @@ class AttemptRestore:
                     asyncio.timeout(RESTORE_S),
                     visit_within(self._parts, core, guard) as there,
                 ):
-                    await self._undo.resume(core, there)
+                    await there.resume()
             except (VisitFailed, StoreError) as error:
                 why = str(error)
             except TimeoutError:
@@ -96,36 +95,15 @@ class AttemptRestore:
 
     def _unwanted(self, core: Core) -> str:
         """Return why the workspace is to stay as it is, "" if it is to be restored."""
-        settings = self._parts.settings_of(core.state.goal_id)
+        settings, known = self._parts.settings_of(core.state.goal_id), core.state.snapshots
         if settings.attempts.restore == "keep":
             return "the config says so"
         if core.state.attempt.advancing:
             return "the last attempt was still making progress"
         if not settings.snapshots.enabled:
             return "snapshots are turned off"
-        if not core.state.snapshots.first:
-            why = core.state.snapshots.missing
-            return in_one_line("there is no snapshot" + (f": {why}" if why else ""), WHY_CHARS)
-        return ""
-
-    async def _restored(
-        self, core: Core, guard: WorkspaceGuard, rows: Rows, before: AttemptGround
-    ) -> AttemptGround:
-        """Restore what the attempts at the current subtask changed, and no one else has changed since."""
-        span = Spans(rows).of_attempts(core.state.place)
-        async with visit_within(self._parts, core, guard) as there:
-            found, git = await self._undo.planned(
-                core, there, lambda store, rows: planned(rows, listed(store.within(PLAN_S)), span)
-            )
-            if moved := _moved(found.git_before, git):
-                return AttemptGround(kept=moved)
-            left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]
-            if not found.plan.restore:
-                return _ground(before.restored, left)
-            work = self._undo.carry_out(core, found, there, theirs=False)
-            done = await to_its_end(work, STOP_S)  # what is left is completed at the next start
-            restored = done.finished.restored if done.finished else 0
-            return _ground(before.restored + restored, [*left, *done.failed])
+        missing = f": {known.missing}" if known.missing else ""
+        return "" if known.first else _shown(f"there is no snapshot{missing}")
 
 
 def _since_the_end(rows: Rows) -> AttemptGround:
@@ -143,6 +121,26 @@ def _since_the_end(rows: Rows) -> AttemptGround:
             case _:
                 pass
     return _ground(restored, left)
+
+
+async def _restored(there: WorkspaceVisit, span: Span, before: AttemptGround) -> AttemptGround:
+    """Restore what the attempts at the current subtask changed, and no one else has changed since."""
+    found, git = await there.planned(
+        lambda store, rows: planning.planned(rows, listed(store.within(PLAN_S)), span)
+    )
+    if moved := _moved(found.git_before, git):
+        return AttemptGround(kept=moved)
+    left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]
+    if not found.plan.restore:
+        return _ground(before.restored, left)
+    # What is not done when the goal is stopped is completed at the next start.
+    done = await to_its_end(there.carry_out(found, theirs=False), STOP_S)
+    restored = done.finished.restored if done.finished else 0
+    return _ground(before.restored + restored, [*left, *done.failed])
+
+
+def _shown(why: str) -> str:
+    return in_one_line(why, WHY_CHARS)
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> str:

@@ -7,7 +7,6 @@ completed before the goal does anything else. Restoring an entry twice changes n
 import asyncio
 import contextlib
 import itertools
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -21,10 +20,11 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_daemon.record.pages import event_at
 from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.session.worker import ExecutorPool
 from clew_daemon.undo import planning
-from clew_daemon.undo.planning import Rows, Span, UndoResult, of_undo
+from clew_daemon.undo.planning import Rows, UndoResult, of_undo
 from clew_daemon.undo.view import (
     NOTHING_IN_GIT,
     GitView,
@@ -41,7 +41,7 @@ from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, Snapsho
 from clew_shared.record.state import State
 from clew_shared.record.touched import NAMES_MAX
 from clew_shared.snapshots.entries import Reverted
-from clew_shared.snapshots.names import batches, quoted
+from clew_shared.snapshots.names import batches
 from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.snapshots.store import SnapshotStore, at
 from clew_shared.text.plain import plain
@@ -55,12 +55,6 @@ ELSEWHERE = "the workspace is another folder now"
 GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
 GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
 GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
-FIND_REPOSITORIES = """\
-find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r objects; do
-    folder=${{objects%/objects}}
-    [ -f "$folder/HEAD" ] && [ -d "$folder/refs" ] || continue
-    git --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
-done"""
 GIT_LOG_S = 20.0
 END_S = 10.0
 BATCH_CHARS = 200_000
@@ -72,7 +66,7 @@ class VisitFailed(Exception):
 
 
 class WorkspaceVisit:
-    """One executor in a goal's workspace."""
+    """One executor in a goal's workspace, where no agent works meanwhile."""
 
     def __init__(self, parts: DaemonParts, core: Core, executor: ExecutorProcess) -> None:
         self._parts = parts
@@ -87,20 +81,97 @@ class WorkspaceVisit:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
 
-    async def restore(self, work: UndoPlan) -> AsyncIterator[wire.RestoreDone]:
-        """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
+    async def planned(
+        self, plan: Callable[[SnapshotStore, Rows], UndoResult]
+    ) -> tuple[UndoResult, GitPlace | None]:
+        """Take a snapshot of the present, and plan from all on record; return where the repository stands, too."""
+        parts, goal, present = self._parts, self._core.state.goal_id, await self.snapshot("undo")
+
+        def found() -> UndoResult:
+            store = at(parts.places.snapshots / goal, program(parts.keys.env))
+            return plan(store, rows_of(parts, goal))
+
+        with parts.children.starting_own():  # git
+            return await asyncio.to_thread(found), present.git
+
+    async def carry_out(self, result: UndoResult, *, theirs: bool) -> UndoResult:
+        """Record what will be restored, and restore it."""
+        core, span = self._core, result.span
+        work = await asyncio.to_thread(planning.restoration, result.plan, theirs=theirs)
+        event = snap.UndoStarted(
+            at=time.time(),
+            scope=span.scope,
+            task_idx=span.place[0],
+            subtask_idx=span.place[1],
+            first=span.first,
+            last=span.last,
+            entries=len(work.entries),
+            theirs=theirs,
+            workspace=core.state.workspace,
+        )
+        begun = await self._begin(event, work)
+        return await self._restore(begun, work, replace(result, overwritten=theirs))
+
+    async def _begin(self, event: snap.UndoStarted, work: UndoPlan) -> int:
+        body = await asyncio.to_thread(planning.packed, work)
+        with self._parts.goals.entering(self._core):
+            begun = self._core.emit(event, body)
+        await self._parts.goals.commit(self._core)
+        return begun
+
+    async def resume(self) -> UndoResult | None:
+        """Complete the undo that is under way, None without one; in another folder all is left. Raises StoreError."""
+        state, ledger = self._core.state, self._parts.goals.ledger
+        begun = state.snapshots.undoing
+        if not begun:
+            return None
+        work = await asyncio.to_thread(lambda: planning.unpacked(ledger.output(begun)))
+        log.info("undo.resumed", goal=state.goal_id, undo=begun)
+        started = await asyncio.to_thread(event_at, ledger, state.goal_id, begun)
+        assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
+        then, now, result = started.workspace, state.workspace, UndoResult(of_undo(started))
+        if then and now and not then.is_same(now):
+            failed = dict.fromkeys((one.name for one in work.entries), ELSEWHERE)
+            return await self._finish(begun, work, [], replace(result, failed=failed))
+        return await self._restore(begun, work, result)
+
+    async def _restore(self, begun: int, work: UndoPlan, result: UndoResult) -> UndoResult:
+        """Restore what is on record, some entries at a time; those that are restored already stay as they are."""
+        own, failed = list[tuple[str, str]](), dict[str, str]()
         for part in batches(work.entries, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
             kept = planning.kept_folders(part, work.kept)
-            yield await self._executor.restore(wire.RestoreRequest(entries=tuple(part), kept=kept))
+            request = wire.RestoreRequest(entries=tuple(part), kept=kept)
+            done = await self._executor.restore(request)
+            own += done.restored
+            failed |= dict.fromkeys(done.left, "") | done.faults
+        result = await self._finish(begun, work, own, replace(result, failed=failed))
+        with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
+            await self.snapshot("undone")
+        return result
+
+    async def _finish(
+        self, begun: int, work: UndoPlan, own: list[tuple[str, str]], result: UndoResult
+    ) -> UndoResult:
+        """Record that an undo is complete."""
+        folders = {one.name for one in work.entries if one.is_folder}
+        event = snap.UndoFinished(
+            at=time.time(),
+            of=begun,
+            restored=len(own),
+            folders=sum(name in folders for name, _ in own),
+            own=tuple(own[:NAMES_MAX]),
+            left=tuple(result.failed)[:NAMES_MAX],
+            left_total=len(result.failed),
+            resumed=result.first is None,
+        )
+        await self._parts.goals.emit(self._core, event)
+        return replace(result, finished=event)
 
     async def git_since(self, before: GitPlace | None, now: GitPlace | None) -> GitView:
         """Return what an undo leaves to a person to do in git, where that has changed since."""
         git = NOTHING_IN_GIT.copy()
-        if before is None or now is None:  # where there is one, `made` or `gone`
+        if before is None or now is None:
             git["git_gone"], git["git_made"] = before is not None, now is not None
-            if before and before.commit:  # the folders below that have it: a `.git` was renamed
-                found = await self._said(FIND_REPOSITORIES.format(commit=before.commit))
-                git["git_found"] = cut(name_view(quoted(os.fsencode(path))) for path in found)
             return git
         if before.has_moved_to(now):
             was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
@@ -126,6 +197,11 @@ class WorkspaceVisit:
         )
         done = await self._executor.check(request)
         return done.output.splitlines() if done.result == "success" else []
+
+
+def rows_of(parts: DaemonParts, goal: str) -> Rows:
+    """Read the record of a goal; it blocks."""
+    return [(row.seq, decode(row.body)) for row in parts.goals.ledger.read(goal)]
 
 
 @contextlib.asynccontextmanager
@@ -164,149 +240,51 @@ async def visit_within(
         await to_its_end(executors.end(), END_S)  # nothing outlives a run that is cancelled now
 
 
-class Undo:
-    """Undoes the changes of goals; a goal that is being undone must have no worker meanwhile."""
+async def tree_now(parts: DaemonParts, core: Core) -> str:
+    """Return the tree of a new snapshot of a goal's workspace; raises VisitFailed."""
+    async with visit(parts, core) as there:
+        return (await there.snapshot("end")).tree
 
-    def __init__(self, parts: DaemonParts) -> None:
-        self._parts = parts
 
-    def rows(self, goal: str) -> Rows:
-        """Read the record of a goal; it blocks."""
-        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
+async def complete(parts: DaemonParts, core: Core) -> None:
+    """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
+    async with visit(parts, core) as there:
+        await there.resume()
 
-    def store(self, goal: str) -> SnapshotStore:
-        """Return the store of a goal; raises StoreError without a usable git."""
-        return at(self._parts.places.snapshots / goal, program(self._parts.keys.env))
 
-    async def tree_now(self, core: Core) -> str:
-        """Return the tree of a new snapshot of a goal's workspace; raises VisitFailed."""
-        async with visit(self._parts, core) as there:
-            return (await there.snapshot("end")).tree
+async def undo(
+    parts: DaemonParts,
+    core: Core,
+    subtask: tuple[int, int] | None,
+    *,
+    theirs: bool,
+    perform: bool = False,
+    expected: str | None = None,
+) -> UndoResult:
+    """Return what undoing a goal, or one subtask, would do, or do it (`perform`); it must have no worker meanwhile.
 
-    async def complete(self, core: Core) -> None:
-        """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
-        async with visit(self._parts, core) as there:
-            await self.resume(core, there)
-
-    async def undo(
-        self,
-        core: Core,
-        subtask: tuple[int, int] | None,
-        *,
-        theirs: bool,
-        perform: bool = False,
-        expected: str | None = None,
-    ) -> UndoResult:
-        """Return what undoing a goal, or one subtask, would do, or do it (`perform`).
-
-        If an undo of the goal was cut off, it is completed, and that is returned instead. `theirs`: what someone else
-        has changed too, or what was changed again later, is overwritten. `expected` is the digest of the plan that was
-        shown: nothing is restored if that has changed. Raises UndoRefused, VisitFailed, StoreError.
-        """
-        async with visit(self._parts, core) as there:
-            if resumed := await self.resume(core, there):
-                return resumed
-            known = core.state.snapshots
-            if not known.first:
-                why = known.missing or "it has not started, or it ran with an earlier version"
-                raise planning.UndoRefused(f"there is no snapshot: {why}")
-            result, now = await self.planned(
-                core,
-                there,
-                lambda store, rows: planning.planned_undo(store, rows, subtask, theirs=theirs),
-            )
-            git = await there.git_since(result.git_before, now)
-            gone = await asyncio.to_thread(planning.gone, result, core.state.spec.workspace)
-            result = replace(result, git=git, gone=gone)
-            is_other = expected is not None and expected != result.digest
-            is_empty = not (result.plan.restore or (theirs and result.plan.overwritten))
-            if not perform or git["moved"] or is_other or is_empty:
-                return result
-            return await self.carry_out(core, result, there, theirs=theirs)
-
-    async def planned(
-        self, core: Core, there: WorkspaceVisit, plan: Callable[[SnapshotStore, Rows], UndoResult]
-    ) -> tuple[UndoResult, GitPlace | None]:
-        """Take a snapshot of the present, and plan from all on record; return where the repository stands, too."""
-        goal, present = core.state.goal_id, await there.snapshot("undo")
-        with self._parts.children.starting_own():  # git
-            found = await asyncio.to_thread(lambda: plan(self.store(goal), self.rows(goal)))
-        return found, present.git
-
-    async def carry_out(
-        self, core: Core, result: UndoResult, there: WorkspaceVisit, *, theirs: bool
-    ) -> UndoResult:
-        """Record what will be restored, and restore it."""
-        work = await asyncio.to_thread(planning.restoration, result.plan, theirs=theirs)
-        begun = await self._begin(core, result.span, work, theirs=theirs)
-        return await self._restore(core, begun, work, there, replace(result, overwritten=theirs))
-
-    async def _begin(self, core: Core, span: Span, work: UndoPlan, *, theirs: bool) -> int:
-        """Record what will be restored; return the number of that event."""
-        body = await asyncio.to_thread(planning.packed, work)
-        event = snap.UndoStarted(
-            at=time.time(),
-            scope=span.scope,
-            task_idx=span.place[0],
-            subtask_idx=span.place[1],
-            first=span.first,
-            last=span.last,
-            entries=len(work.entries),
-            theirs=theirs,
-            workspace=core.state.workspace,
+    If an undo of the goal was cut off, it is completed, and that is returned instead. `theirs`: what someone else
+    has changed too, or what was changed again later, is overwritten. `expected` is the digest of the plan that was
+    shown: nothing is restored if that has changed. Raises UndoRefused, VisitFailed, StoreError.
+    """
+    async with visit(parts, core) as there:
+        if resumed := await there.resume():
+            return resumed
+        known = core.state.snapshots
+        if not known.first:
+            why = known.missing or "it has not started, or it ran with an earlier version"
+            raise planning.UndoRefused(f"there is no snapshot: {why}")
+        result, now = await there.planned(
+            lambda store, rows: planning.planned_undo(store, rows, subtask, theirs=theirs)
         )
-        with self._parts.goals.entering(core):
-            begun = core.emit(event, body)
-        await self._parts.goals.commit(core)
-        return begun
-
-    async def resume(self, core: Core, there: WorkspaceVisit) -> UndoResult | None:
-        """Complete the undo that is under way, None without one; in another folder all is left. Raises StoreError."""
-        begun = core.state.snapshots.undoing
-        if not begun:
-            return None
-        ledger = self._parts.goals.ledger
-        work = await asyncio.to_thread(lambda: planning.unpacked(ledger.output(begun)))
-        log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
-        started = dict(await asyncio.to_thread(self.rows, core.state.goal_id))[begun]
-        assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
-        then, now, result = started.workspace, core.state.workspace, UndoResult(of_undo(started))
-        if then and now and not then.is_same(now):
-            failed = dict.fromkeys((one.name for one in work.entries), ELSEWHERE)
-            return await self._finish(core, begun, work, [], replace(result, failed=failed))
-        return await self._restore(core, begun, work, there, result)
-
-    async def _restore(
-        self, core: Core, begun: int, work: UndoPlan, there: WorkspaceVisit, result: UndoResult
-    ) -> UndoResult:
-        """Restore what is on record, and record that it is done."""
-        own: list[tuple[str, str]] = []
-        failed: dict[str, str] = {}
-        async for done in there.restore(work):
-            own += done.restored
-            failed |= dict.fromkeys(done.left, "") | done.faults
-        result = await self._finish(core, begun, work, own, replace(result, failed=failed))
-        with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
-            await there.snapshot("undone")
-        return result
-
-    async def _finish(
-        self, core: Core, begun: int, work: UndoPlan, own: list[tuple[str, str]], result: UndoResult
-    ) -> UndoResult:
-        """Record that an undo is complete."""
-        folders = {one.name for one in work.entries if one.is_folder}
-        event = snap.UndoFinished(
-            at=time.time(),
-            of=begun,
-            restored=len(own),
-            folders=sum(name in folders for name, _ in own),
-            own=tuple(own[:NAMES_MAX]),
-            left=tuple(result.failed)[:NAMES_MAX],
-            left_total=len(result.failed),
-            resumed=result.first is None,
-        )
-        await self._parts.goals.emit(core, event)
-        return replace(result, finished=event)
+        git = await there.git_since(result.git_before, now)
+        gone = await asyncio.to_thread(planning.gone, result, core.state.spec.workspace)
+        result = replace(result, git=git, gone=gone)
+        is_other = expected is not None and expected != result.digest
+        is_empty = not (result.plan.restore or (theirs and result.plan.overwritten))
+        if not perform or git["moved"] or is_other or is_empty:
+            return result
+        return await there.carry_out(result, theirs=theirs)
 
 
 def undo_view(state: State, result: UndoResult) -> UndoView:

@@ -38,13 +38,12 @@ class MovedView(TypedDict):
 class GitView(TypedDict):
     """What an undo of files leaves to a person to do in git; where HEAD has `moved`, nothing is restored.
 
-    `git_gone`: the repository is not there any more, and may have been renamed (`git_found`); `git_made`: there was
-    none. `stashes` are new, and `lost_stash` is the commit of one that is not in the list any more.
+    `git_gone`: the repository is not there any more; `git_made`: there was none. `stashes` are new, and `lost_stash` is
+    the commit of one that is not in the list any more.
     """
 
     moved: MovedView | None
     git_gone: bool
-    git_found: list[NameView]
     git_made: bool
     staged: bool
     stashes: list[str]
@@ -83,7 +82,6 @@ class UndoView(GitView):
 NOTHING_IN_GIT = GitView(
     moved=None,
     git_gone=False,
-    git_found=[],
     git_made=False,
     staged=False,
     stashes=[],

@@ -90,7 +90,13 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     `rows` are all events of the goal, oldest first, up to the snapshot of the present. `first` and `last` are numbers
     of snapshots.
     """
-    own, foreign, unknown, others = _whose(rows, list_of, first, last)
+    own, foreign, unknown, others = (set[str]() for _ in range(4))
+    for seq, window in _windows(rows, first):
+        window.watched &= not window.restored  # what someone wrote after its name was restored
+        names = window.closed(list_of)
+        others |= names[1]
+        for known, more in zip((own, foreign, unknown), names, strict=True):
+            known.update(more if last is None or seq <= last else ())
     trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
     was, now = list_of(trees[first]), list_of(trees[max(trees)])
     end = now if last is None else list_of(trees[last])
@@ -138,32 +144,15 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
     was alive: where its agent changes files itself, nobody can be told from it. `rows` as in `plan`.
     """
     found: dict[str, str] = {}
-    for seq, window in _windows(rows):
-        if seq > first and window.is_calm:
+    for _, window in _windows(rows, first):
+        if window.is_calm:
             own, foreign, unknown = window.closed(list_of)
             found |= dict.fromkeys(foreign - own - unknown, window.after)
     return found
 
 
-def _whose(
-    rows: Sequence[Row], list_of: Listed, first: int, last: int | None
-) -> tuple[set[str], ...]:
-    """Return whose names were changed in what is undone: the goal's, others', no one knows whose; others' up to now."""
-    undone, others = (set[str](), set[str](), set[str]()), set[str]()
-    for seq, window in _windows(rows):
-        if seq <= first:
-            continue
-        window.watched &= not window.restored  # what someone wrote after its name was restored
-        names = window.closed(list_of)
-        others |= names[1]
-        if last is None or seq <= last:
-            for known, more in zip(undone, names, strict=True):
-                known.update(more)
-    return *undone, others
-
-
-def _windows(rows: Sequence[Row]) -> Iterator[tuple[int, _Window]]:
-    """Yield what is on record of the time before each snapshot, with that snapshot's number."""
+def _windows(rows: Sequence[Row], first: int) -> Iterator[tuple[int, _Window]]:
+    """Yield what is on record of the time before each snapshot after the `first`, with that snapshot's number."""
     taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
     shown = {of for event in taken.values() for of in event.cut_off}
     began = {seq: event.first for seq, event in rows if isinstance(event, snap.UndoStarted)}
@@ -188,7 +177,8 @@ def _windows(rows: Sequence[Row]) -> Iterator[tuple[int, _Window]]:
                 window.cut_off = bool(event.cut_off)
                 window.watched = event.moment not in UNWATCHED
                 window.after = event.tree
-                yield seq, window
+                if seq > first:
+                    yield seq, window
                 window = _Window(before=event.tree)
             case _:
                 pass

@@ -58,20 +58,18 @@ class Capture:
 
     def tail(self) -> str:
         """Return the last lines so far."""
-        return clean(_decoded((self._head + self._tail)[-_TAIL_BYTES:]).strip(_TORN))
+        return clean((self._head + self._tail)[-_TAIL_BYTES:].decode(errors="replace").strip(_TORN))
 
     def text(self) -> str:
         """Return the head and the tail, with a line between them that states how much was left out."""
         if self._total <= self._head_max + self._tail_max:
-            return clean(_decoded(self._head + self._tail))
-        head = _decoded(self._head).rstrip(_TORN)  # a character that the cut has torn
-        tail = _decoded(self._tail[-self._tail_max :]).lstrip(_TORN)
+            return clean((self._head + self._tail).decode(errors="replace"))
+        head = self._head.decode(errors="replace").rstrip(
+            _TORN
+        )  # a character that the cut has torn
+        tail = self._tail[-self._tail_max :].decode(errors="replace").lstrip(_TORN)
         left_out = self._total - len(head.encode()) - len(tail.encode())
         return clean(f"{head}\n[... {left_out} bytes left out ...]\n{tail}")
-
-
-def _decoded(data: bytes | bytearray) -> str:
-    return data.decode(errors="replace")
 
 
 def cut(text: str, limit: int) -> str:
@@ -242,14 +240,13 @@ class Commands:
         """Start a command; None if the starter had ended, and then nothing runs."""
         answer_r, answer_w = os.pipe2(os.O_CLOEXEC)
         go_r, go_w = os.pipe2(os.O_CLOEXEC)
-        with closing(answer_r), closing(go_w):
-            try:
-                with closing(answer_w), closing(go_r):
-                    fds = [output, answer_w, go_r, self._folder]
-                    socket.send_fds(self._socket(), [request], fds)
-            except (BrokenPipeError, ConnectionResetError):
-                return None
+        killed = contextlib.suppress(BrokenPipeError, ConnectionResetError)
+        with closing(answer_r), closing(go_w), killed:
+            with closing(answer_w), closing(go_r):
+                fds = [output, answer_w, go_r, self._folder]
+                socket.send_fds(self._socket(), [request], fds)
             return _release(answer_r, go_w)
+        return None
 
     def _socket(self) -> socket.socket:
         """Return the socket to the starter, which is started if there is none."""
@@ -270,29 +267,22 @@ class Commands:
 
     def _be_starter(self, fd: int) -> NoReturn:
         """Be the process that starts commands, in a domain of its own, until the socket closes."""
-        code = 1
-        try:
-            rules = self._place_descriptors(fd)
+        code, first, kept = 1, starter.SOCKET, [one for one in (fd, self._rules) if one >= 0]
+        try:  # the socket and the ruleset get fixed numbers, all else is shut
+            high = [fcntl.fcntl(one, fcntl.F_DUPFD, first + len(kept)) for one in kept]
+            for number, one in enumerate(high, first):
+                os.dup2(one, number)
+            os.closerange(first + len(kept), max(*high, 4 * self._open_files) + 1)
             kernel.limit_descriptors(self._open_files)
-            if rules >= 0:
+            if self._rules >= 0:
                 if self._as_program:
-                    _exec_starter(rules)
-                landlock.restrict(rules)
-                os.close(rules)
+                    _exec_starter(first + 1)
+                landlock.restrict(first + 1)
+                os.close(first + 1)
             starter.serve()
             code = 0
         finally:
             os._exit(code)
-
-    def _place_descriptors(self, fd: int) -> int:
-        """Leave the socket `fd` and the ruleset at fixed numbers, all else shut; return the ruleset's, -1 for none."""
-        wanted = (fd,) if self._rules < 0 else (fd, self._rules)
-        high = [fcntl.fcntl(one, fcntl.F_DUPFD, starter.SOCKET + len(wanted)) for one in wanted]
-        for number, one in enumerate(high, starter.SOCKET):
-            os.dup2(one, number)
-        most = max(*high, 4 * self._open_files)
-        os.closerange(starter.SOCKET + len(wanted), most + 1)
-        return starter.SOCKET + 1 if self._rules >= 0 else -1
 
 
 def _exec_starter(rules: int) -> None:
@@ -309,7 +299,7 @@ def _exec_starter(rules: int) -> None:
 
 
 def _release(answer_r: int, go_w: int) -> int | None:
-    """Let a command run, once it is our child and can be followed; None if it does not exist."""
+    """Let a command run, which must be our child by now, so that it can be followed; None if it does not exist."""
     answer = _read_line(answer_r)
     if not answer.endswith(b"\n"):
         return None
@@ -318,11 +308,10 @@ def _release(answer_r: int, go_w: int) -> int | None:
     if not answer[:-1].isdigit():  # killed before it could answer
         return None
     pid = int(answer)
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while not _is_child(pid):
-        if time.monotonic() > deadline:
-            raise CommandError("the command cannot be monitored; nothing was started")
-        time.sleep(0.0005)
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        raise CommandError("the command cannot be monitored; nothing was started") from None
     os.write(go_w, b"!")
     if error := _read_line(answer_r):
         os.waitpid(pid, 0)
@@ -340,14 +329,6 @@ def _read_line(fd: int) -> bytes:
         if not data or answer.endswith(b"\n"):
             break
     return answer
-
-
-def _is_child(pid: int) -> bool:
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _kill_tree(pid: int) -> None:

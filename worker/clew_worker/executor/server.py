@@ -30,7 +30,7 @@ from clew_worker.executor.proof.look import Prover
 from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.tools import registry as tools
-from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
+from clew_worker.executor.tools.files import ToolContext, ToolOutcome
 from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch

@@ -241,10 +241,7 @@ def _has_failed(answer: UndoView) -> bool:
 
 def _git_lines(answer: UndoView) -> Iterator[Line]:
     """Yield what is left to a person to do in git."""
-    if places := [_name(one) for one in answer["git_found"]]:
-        yield _bold(f"The git repository is at {', '.join(places)} now, and stays.", "red")
-        yield [(f"  mv {shlex.quote(places[0])} .git   puts it back", "")]
-    elif answer["git_gone"]:
+    if answer["git_gone"]:
         gone = (
             "The git repository is gone, in no snapshot: get `.git` back from a clone or a backup."
         )

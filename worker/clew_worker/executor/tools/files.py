@@ -1,19 +1,46 @@
-"""Reading and writing whole files."""
+"""The input and the result of a tool; reading, writing and editing whole files."""
 
 import difflib
 import itertools
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO
 
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import NO_EDIT, NO_LONGER
-from clew_worker.executor.commands import clean, cut
-from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
+from clew_shared.wire.executor import ToolResult
+from clew_worker.executor.commands import Commands, clean, cut
+from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import MissingError, PathError, TooLargeError, Workspace
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What one action works with, and its bounds."""
+
+    workspace: Workspace
+    commands: Commands
+    wire: Wire
+    timeout_s: float
+    output_bytes: int
+    limit: str = ""
+    """The setting that says `timeout_s`."""
+    said: Callable[[str], None] = lambda _tail: None
+    """Is told what its command has printed last."""
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """The outcome of a tool; `exit_code` where it ran a command, `changed` where the tool itself knows."""
+
+    result: ToolResult
+    output: str
+    exit_code: int | None = None
+    changed: bool | None = None
 
 
 class TimeUpError(Exception):

@@ -10,8 +10,13 @@ from pathlib import PurePosixPath
 from clew_shared.files import closing
 from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.commands import clean, cut
-from clew_worker.executor.tools.files import TimeUpError, is_binary, time_limit
-from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
+from clew_worker.executor.tools.files import (
+    TimeUpError,
+    ToolContext,
+    ToolOutcome,
+    is_binary,
+    time_limit,
+)
 from clew_worker.executor.workspace import PathError, Workspace
 
 # Folders that tools create: not searched unless named explicitly.

@@ -6,7 +6,7 @@ from clew_shared.text.spelling import closest
 from clew_shared.tools import BY_NAME, Schema
 from clew_worker.executor.commands import CommandError
 from clew_worker.executor.tools import files, finding
-from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
+from clew_worker.executor.tools.files import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import MissingError, PathError
 
 _NUMBER_MAX = 1_000_000_000

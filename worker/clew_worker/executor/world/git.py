@@ -5,6 +5,7 @@ plain refresh of the index must not look like a change.
 Source: gitformat-index(5), gitrepository-layout(5).
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.record.snapshot_events import GitPlace
-from clew_shared.text.plain import commit_name
+from clew_shared.text.plain import commit_name, recordable
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
@@ -23,32 +24,29 @@ _ENTRY = struct.Struct(">10I20sH")
 _EXTENDED = 0x4000
 _STAGE = 0x3000
 
-Stamp = tuple[int, int, int, int]
-
 
 class GitState:
     """The repository whose work tree is `root`, if there is one; its index is parsed again when it has changed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._index: tuple[Stamp, bytes] | None = None
+        self._index: tuple[tuple[int, int, int, int], bytes] | None = None
 
     def digest(self) -> bytes:
         """Return a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
         if (folder := self._folder()) is None:
             return b""
-        head = b"\0".join(_resolve(folder))
-        return hashlib.blake2b(head + b"\0" + self._staged(folder), digest_size=16).digest()
+        head = "\0".join([*_resolve(folder), ""]).encode(errors="surrogateescape")
+        return hashlib.blake2b(head + self._staged(folder), digest_size=16).digest()
 
     def place(self) -> GitPlace | None:
         """Return where the repository stands, None outside of one."""
         if (folder := self._folder()) is None:
             return None
-        *names, commit = _resolve(folder)
-        branch = names[-1] if len(names) > 1 else b""
+        *names, commit = map(recordable, _resolve(folder))
         return GitPlace(
-            branch=branch.decode(errors="replace").removeprefix("refs/heads/"),
-            commit=commit.decode(errors="replace"),
+            branch=names[-1].removeprefix("refs/heads/") if len(names) > 1 else "",
+            commit=commit,
             index=self._staged(folder).hex(),
             stash=commit_name(_ref(folder, "refs/stash")),
         )
@@ -58,25 +56,21 @@ class GitState:
         if (folder := self._folder()) is None:
             return None
         _, said, *rest = _resolve(folder)
-        commit = rest[-1] if rest else said
-        return commit_name(commit.decode(errors="replace")) if said else None
+        return commit_name([said, *rest][-1]) if said else None
 
     def tracked(self) -> list[bytes]:
         """Return the paths in the index; none where it cannot be read."""
-        if (folder := self._folder()) is None:
-            return []
-        try:
-            return [path for *_, path in _entries(_read(folder / "index", _INDEX_BYTES_MAX))]
-        except (OSError, struct.error, ValueError, IndexError):
-            return []
+        with contextlib.suppress(OSError, struct.error, ValueError, IndexError):
+            if folder := self._folder():
+                return [path for *_, path in _entries(_read(folder / "index", _INDEX_BYTES_MAX))]
+        return []
 
     def excludes(self) -> bytes:
         """Return the repository's own list of ignored files, `info/exclude`."""
-        try:
-            folder = self._folder()
-            return _read(_common(folder) / "info" / "exclude", _TEXT_BYTES_MAX) if folder else b""
-        except OSError:
-            return b""
+        with contextlib.suppress(OSError):
+            if folder := self._folder():
+                return _read(_common(folder) / "info" / "exclude", _TEXT_BYTES_MAX)
+        return b""
 
     def _folder(self) -> Path | None:
         """Find the repository of a work tree's root, `.git` files included."""
@@ -87,23 +81,21 @@ class GitState:
             text = _text(dot_git)
         except OSError:
             return None
-        if not text.startswith("gitdir:"):
-            return None
         folder = self._root / text.removeprefix("gitdir:").strip()
-        return folder if os.path.isdir(folder) else None  # noqa: PTH112 - any text may stand there
+        is_one = text.startswith("gitdir:") and os.path.isdir(folder)  # noqa: PTH112 - any text may stand there
+        return folder if is_one else None
 
     def _staged(self, folder: Path) -> bytes:
-        path = folder / "index"
-        try:
-            info = path.stat()
+        with contextlib.suppress(OSError):
+            info = (folder / "index").stat()
             stamp = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            if info.st_size > _INDEX_BYTES_MAX:
+                return repr(stamp).encode()
             if self._index is None or self._index[0] != stamp:
-                if info.st_size > _INDEX_BYTES_MAX:
-                    return repr(stamp).encode()
-                self._index = (stamp, _index_digest(_read(path, _INDEX_BYTES_MAX)))
-        except OSError:
-            return b""
-        return self._index[1]
+                data = _read(folder / "index", _INDEX_BYTES_MAX)
+                self._index = (stamp, _index_digest(data))
+            return self._index[1]
+        return b""
 
 
 def _common(folder: Path) -> Path:
@@ -114,7 +106,7 @@ def _common(folder: Path) -> Path:
         return folder
 
 
-def _resolve(folder: Path) -> list[bytes]:
+def _resolve(folder: Path) -> list[str]:
     """Follow HEAD through symbolic refs: the names passed through, with what each says, and the commit at the end."""
     trail: list[str] = []
     name = "HEAD"
@@ -124,22 +116,18 @@ def _resolve(folder: Path) -> list[bytes]:
         if not value.startswith("ref:"):
             break
         name = value.removeprefix("ref:").strip()
-    return "\0".join(trail).encode(errors="surrogateescape").split(b"\0")
+    return trail
 
 
 def _ref(folder: Path, name: str) -> str:
     common = _common(folder)
     for place in (folder, common):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return _text(place / name).strip()
-        except (OSError, ValueError):
-            continue
-    try:
-        packed = _text(common / "packed-refs")
-    except OSError:
-        return ""
-    lines = (line.partition(" ") for line in packed.splitlines())
-    return next((commit for commit, _, ref in lines if ref == name), "")
+    with contextlib.suppress(OSError):
+        lines = (line.partition(" ") for line in _text(common / "packed-refs").splitlines())
+        return next((commit for commit, _, ref in lines if ref == name), "")
+    return ""
 
 
 def _text(path: Path) -> str:
@@ -160,13 +148,12 @@ def _index_digest(data: bytes) -> bytes:
 
     Reads versions 2 to 4 with SHA-1 objects; another kind changes with every refresh.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    try:
+    with contextlib.suppress(struct.error, ValueError, IndexError):
+        digest = hashlib.blake2b(digest_size=16)
         for entry in _entries(data):
             digest.update(b"%o %s %d %s\0" % entry)
-    except (struct.error, ValueError, IndexError):
-        return hashlib.blake2b(data, digest_size=16).digest()
-    return digest.digest()
+        return digest.digest()
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _entries(data: bytes) -> Iterator[tuple[int, bytes, int, bytes]]:
