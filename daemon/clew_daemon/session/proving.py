@@ -22,20 +22,9 @@ from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
+from clew_shared.proof import label as rules
 from clew_shared.proof.checks import Count
-from clew_shared.proof.label import (
-    COVERED,
-    ENDS,
-    Evidence,
-    Proof,
-    Run,
-    Seen,
-    by_the_goal,
-    failing_run,
-    label,
-    needs_data,
-    needs_outside_only,
-)
+from clew_shared.proof.label import Evidence, Proof, Run, Seen
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Level
@@ -96,7 +85,7 @@ class Proving:
         )  # fmt: skip
 
     def _ends(self, made: ProofState) -> bool:
-        return made.label in ENDS or bool(made.accepted) or bool(self._cannot())
+        return made.label in rules.ENDS or bool(made.accepted) or bool(self._cannot())
 
     def _cannot(self) -> str:
         """Return why no proof could ever be made, "" where one can: it was so before the agent did anything."""
@@ -166,18 +155,18 @@ class Proving:
         runs = Evidence(before, self._checks.finish)
         if seen.suspects or state.spec.setup:
             runs = replace(runs, view=await self._again(tree, "judges"))
-            if runs.view and needs_outside_only(seen, runs.view):
+            if runs.view and rules.needs_outside_only(seen, runs.view):
                 runs = replace(runs, outside_only=await self._again(tree, "tools"))
-        if needs_data(seen, runs):
+        if rules.needs_data(seen, runs):
             runs = replace(runs, data=await self._again(tree, "data"))
-        found = label(seen, runs)
+        found = rules.label(seen, runs)
         covered = await self._by_the_goal(seen, runs, found, tree)
         made = self._event(covered or found, runs, seen)
         made = made.model_copy(update={"accepted": "goal" if covered == found else None})
         seconds = sum(run.seconds for run in (runs.view or {}).values())
-        if made.label not in COVERED or seconds > WITHOUT_WORK_S:
+        if made.label not in rules.COVERED or seconds > WITHOUT_WORK_S:
             return made
-        failing = failing_run(await self._again(tree, "work"))
+        failing = rules.failing_run(await self._again(tree, "work"))
         return made.model_copy(update={"without_work": "fail" if failing else "pass"})
 
     async def _by_the_goal(
@@ -188,12 +177,12 @@ class Proving:
         None where they do not cover it; where something else is wrong beside what may change, that is the label.
         """
         may_change = self._epoch.core.state.spec.tests
-        if found.label in ENDS or self._epoch.kind == "runbook":
-            return None if found.label in ENDS else found
+        if found.label in rules.ENDS or self._epoch.kind == "runbook":
+            return None if found.label in rules.ENDS else found
         if found.label != "changed_tests" or not may_change:
             return None
         kept = await self._again(tree, "judges", keep=may_change)
-        return by_the_goal(found, seen, Evidence(runs.before, runs.finish, kept), may_change)
+        return rules.by_the_goal(found, seen, Evidence(runs.before, runs.finish, kept), may_change)
 
     def _as_others_left(self) -> dict[str, str]:
         """Return the trees with what someone else changed meanwhile as they left it, by name; it blocks."""
@@ -256,7 +245,7 @@ class Proving:
 
     def _event(self, found: Proof, runs: Evidence, seen: Seen | None = None) -> snap.ProofMade:
         view = runs.view or {}
-        failing = failing_run(view)
+        failing = rules.failing_run(view)
         return snap.ProofMade(
             at=0.0,
             world="",

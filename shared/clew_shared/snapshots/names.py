@@ -11,6 +11,8 @@ from typing import TypeVar
 
 One = TypeVar("One")
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_ESCAPED = {byte: chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in range(256)}
+_ESCAPED |= {byte: f"\\{letter}" for byte, letter in _LETTERS.items()}
 _SPECIAL = re.compile(r'[\x00-\x1f\x7f"\\]')
 
 
@@ -19,13 +21,7 @@ def quoted(name: bytes) -> str:
     with suppress(UnicodeDecodeError):
         if (text := name.decode()) and not _SPECIAL.search(text):
             return text
-    return f'"{"".join(map(_escaped, name))}"'
-
-
-def _escaped(byte: int) -> str:
-    if byte in _LETTERS:
-        return f"\\{_LETTERS[byte]}"
-    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+    return f'"{"".join(map(_ESCAPED.__getitem__, name))}"'
 
 
 def unquoted(text: str) -> bytes:

@@ -27,7 +27,7 @@ class Attribution:
     `seen` counts the looks that have found changes. `left_running` says whether the goal has left something running.
 
     A new executor does not know what was done before it: its first look is where it begins. What it missed is visible
-    in the snapshot at its start (`anchor`). Until there is one, it is not known whether someone else has changed
+    in the snapshot at its start (`anchored`). Until there is one, it is not known whether someone else has changed
     what an action changes again: `foreign_total` is -1.
     """
 
@@ -37,17 +37,16 @@ class Attribution:
         self._watch = watch
         self._left_running = left_running
         self.seen = 0
+        self.anchored = False
         self._left = False  # something of that was alive since the last report
         self._notes = notes
         self._own: dict[str, str] | None = {}  # None: there was more than was seen
         self._foreign: set[str] | None = set()
-        self._anchored = False
-        self._noted = notes is not None and notes.exists()
-        if notes is not None and self._noted:
-            try:
+        self._noted = False
+        if notes is not None and notes.exists():
+            self._noted, self._foreign = True, None
+            with contextlib.suppress(OSError, ValueError, TypeError):  # also where all is unknown
                 self._foreign = set(json.loads(notes.read_text()))
-            except (OSError, ValueError, TypeError):  # also where all of it was unknown
-                self._foreign = None
 
     def look(self, *, own: bool = False, restored: Iterable[str] = ()) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
@@ -92,13 +91,9 @@ class Attribution:
             else:
                 self._foreign = None
 
-    def anchor(self) -> None:
-        """Note that a snapshot was taken: what this executor has not seen of the time before is on record."""
-        self._anchored = True
-
     def report(self) -> Touched:
         """Return what has changed since the last report."""
-        foreign = self._foreign if self._anchored else None
+        foreign = self._foreign if self.anchored else None
         touched = Touched(
             own=tuple(_listed((self._own or {}).items())),
             own_total=-1 if self._own is None else len(self._own),

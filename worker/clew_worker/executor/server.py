@@ -134,7 +134,7 @@ class ExecutorServer:
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if taken.fault:
             return taken
-        self._attribution.anchor()
+        self._attribution.anchored = True
         if not request.base:
             self._prover.note_start()
         return taken.model_copy(update={"touched": self._attribution.report()})

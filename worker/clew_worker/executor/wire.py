@@ -10,13 +10,7 @@ import socket
 import time
 from collections import deque
 
-from clew_shared.wire.executor import (
-    LINE_BYTES_MAX,
-    ExecutorAnswer,
-    ExecutorRequest,
-    read_request,
-    to_line,
-)
+from clew_shared.wire import executor as ex
 from clew_shared.wire.framing import Lines
 
 _WAITING_MAX = 64
@@ -35,17 +29,17 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
         self._sock = sock
-        self._lines = Lines(LINE_BYTES_MAX)
-        self._requests: deque[ExecutorRequest] = deque()
+        self._lines = Lines(ex.LINE_BYTES_MAX)
+        self._requests: deque[ex.ExecutorRequest] = deque()
         self._drained: list[int] = []
         self.closed = False
 
-    def send(self, message: ExecutorAnswer) -> None:
+    def send(self, message: ex.ExecutorAnswer) -> None:
         """Send one answer; a daemon that has hung up is noticed at the next read."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._sock.sendall(to_line(message))
+            self._sock.sendall(ex.to_line(message))
 
-    def next_request(self) -> ExecutorRequest | None:
+    def next_request(self) -> ex.ExecutorRequest | None:
         """Wait for a request; None when the daemon has hung up."""
         while not self._requests and not self.closed:
             self.wait((), None)
@@ -69,7 +63,8 @@ class Wire:
                 self._drained.remove(fd)
                 os.close(fd)
         if self._sock.fileno() in ready:
-            self._read()
+            with contextlib.suppress(BlockingIOError):
+                self._read()
         return ready.intersection(fds)
 
     def pause(self, seconds: float) -> None:
@@ -79,16 +74,11 @@ class Wire:
             self.wait((), left)
 
     def _read(self) -> None:
-        try:
+        data = b""
+        with contextlib.suppress(ConnectionResetError):
             data = self._sock.recv(_CHUNK, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            self.closed = True
-            return
+        self.closed = self.closed or not data
         for line in self._lines.take(data):
-            self._requests.append(read_request(line))
+            self._requests.append(ex.read_request(line))
             if len(self._requests) > _WAITING_MAX:
                 raise WireError(f"more than {_WAITING_MAX} requests are waiting")

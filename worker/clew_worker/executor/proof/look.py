@@ -175,7 +175,11 @@ class Prover:
 
     def _ignored(self) -> list[str]:
         """Return the highest names that the rules of the first snapshot ignore; git's own folder does not count."""
-        index = Index(self._index(), self._workspace.fileno(), _is_git, 0, 0)
+
+        def is_git(name: str) -> bool:
+            return ".git" in name.rstrip("/").split("/")
+
+        index = Index(self._index(), self._workspace.fileno(), is_git, 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
     def _store(self) -> SnapshotStore:
@@ -333,10 +337,6 @@ def _alive(starter: int) -> list[str]:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
                 found += [os.fsdecode(line)[:80]] if line else []
     return found
-
-
-def _is_git(name: str) -> bool:
-    return ".git" in name.rstrip("/").split("/")
 
 
 def _shown(text: str) -> str:

@@ -42,6 +42,7 @@ COUNT_S = 20.0
 """How long a snapshot may take, and counting the changed lines after it; the daemon waits longer for the answer."""
 
 _RULES = "ignore.json"
+_COUNTS = re.compile(rb"(\d+) (file|insertion|deletion)")
 _INDEX, _DRAFT = "index", "index.new"
 
 
@@ -214,12 +215,11 @@ class SnapshotTaker:
     def _count(self, base: str, tree: str) -> ChangeCount:
         """Count changes since `base`: a renamed file is one, a binary one has no lines; all 0 if that takes long."""
         options = ("-r", "--shortstat", "-M", "--no-ext-diff", "--no-textconv")
-        found: dict[str, int] = {}
+        said = b""
         if base not in ("", tree):
             with contextlib.suppress(StoreError):
                 git = self._store.within(COUNT_S)
-                said = git.run("diff-tree", *options, base, tree, "--", FILES).decode()
-                counts = re.findall(r"(\d+) (file|insertion|deletion)", said)
-                found = {what: int(count) for count, what in counts}
-        files, added, removed = (found.get(one, 0) for one in ("file", "insertion", "deletion"))
+                said = git.run("diff-tree", *options, base, tree, "--", FILES)
+        found = {what: int(count) for count, what in _COUNTS.findall(said)}
+        files, added, removed = (found.get(one, 0) for one in (b"file", b"insertion", b"deletion"))
         return ChangeCount(files=files, added=added, removed=removed)

@@ -10,13 +10,8 @@ from pathlib import PurePosixPath
 from clew_shared.files import closing
 from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.commands import clean, cut
-from clew_worker.executor.tools.files import (
-    TimeUpError,
-    ToolContext,
-    ToolOutcome,
-    is_binary,
-    time_limit,
-)
+from clew_worker.executor.tools import files
+from clew_worker.executor.tools.files import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError, Workspace
 
 # Folders that tools create: not searched unless named explicitly.
@@ -133,7 +128,7 @@ def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Itera
             continue
         with os.fdopen(fd, "rb") as file:
             data = file.read(_FILE_BYTES_MAX)
-        if is_binary(data[:8192]):
+        if files.is_binary(data[:8192]):
             continue
         shown = os.fsencode(name).decode(errors="replace")
         for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
@@ -154,14 +149,14 @@ def search(
     lines = [note] if note else []
     found = 0
     try:
-        with time_limit(min(_SEARCH_S, context.timeout_s)):
+        with files.time_limit(min(_SEARCH_S, context.timeout_s)):
             for match in _matches(workspace, path, compiled):
                 if found >= most:
                     lines.append(f"[more than {most} matches: narrow the pattern or the path]")
                     break
                 lines.append(match)
                 found += 1
-    except TimeUpError:
+    except files.TimeUpError:
         lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
         return ToolOutcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
     if not found:
