@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.process.cells.snapshots import picture as everything
 
-from clew_daemon.undo.planning import kept_folders
+from clew_daemon.undo.planning import restoration
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.snapshots.names import quoted, unquoted
@@ -88,22 +89,9 @@ def picture(folder):
 
     Those of folders that are not empty are in no snapshot.
     """
-    found = {}
-    left = [os.fsencode(folder)]
-    while left:
-        for entry in os.scandir(left.pop()):
-            name = os.path.relpath(entry.path, os.fsencode(folder))
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if name == b"skipped":
-                continue
-            if entry.is_symlink():
-                found[name] = ("link", os.readlink(entry.path))  # noqa: PTH115 - of bytes
-            elif entry.is_dir():
-                found[name] = ("folder", mode if not os.listdir(entry.path) else 0)  # noqa: PTH208 - of bytes
-                left.append(entry.path)
-            else:
-                found[name] = (mode, Path(os.fsdecode(entry.path)).read_bytes())
-    return found
+    found = {n: w for n, w in everything(folder).items() if n.split(b"/")[0] != b"skipped"}
+    full = {n.rpartition(b"/")[0] for n in found}
+    return found | {n: ("folder", 0) for n in full if n}
 
 
 class Executor:
@@ -213,19 +201,11 @@ class Goal:
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
         found = plan(self.rows, listed(self.store), 1)
-        kept = kept_folders(found.restore, found.kept)
-        entries = tuple(sorted(found.restore, key=_order))
-        request = RestoreRequest(id=1, kept=kept, entries=entries)
+        work = restoration(found)
+        request = RestoreRequest(id=1, kept=tuple(sorted(work.kept)), entries=work.entries)
         done = self.executor.ask(request)
         assert (done.left, done.faults) == ((), {})
         return found
-
-
-def _order(entry):
-    """Removals, the deepest first, then folders, then files."""
-    if entry.wanted is None:
-        return 0, -entry.name.count("/"), entry.name
-    return 1 if entry.wanted[0] & 0o170000 == 0o040000 else 2, entry.name.count("/"), entry.name
 
 
 @contextlib.contextmanager

@@ -73,11 +73,10 @@ class Spans:
 
     def __init__(self, rows: Iterable[tuple[int, ev.Event]]) -> None:
         self._state = State()
-        self._first = 0
-        self._before = 0  # the last snapshot: an action waits for one that is due
-        self._reopened, self._waits = 0, False  # the first snapshot after that; it is waited for
+        self._snapshots: list[tuple[int, Subtask | None]] = []  # each with the subtask under way
+        self._reopened = 0
         self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
-        self._subtasks: dict[Subtask, tuple[int, int | None]] = {}
+        self._acted: dict[Subtask, tuple[int, int]] = {}  # the snapshot before; the last end
         self._begun: Span | None = None
         self._finished: snap.UndoFinished | None = None
         self._undos: list[Span] = []
@@ -89,11 +88,11 @@ class Spans:
     def _take(self, seq: int, event: ev.Event) -> None:
         match event:
             case ev.GoalRequeued(reopen=True):
-                self._waits = True
+                self._reopened = seq
             case ev.ActionAllowed() | ev.ActionBlocked(done=True) if current := self._current():
                 self._acting[seq] = current
             case ev.ActionFinished() | ev.ActionInterrupted():
-                self._end(event.of)
+                self._end(seq, event.of)
             case snap.UndoStarted():
                 of = of_undo(event)
                 of = replace(of, subtask=self._at(of.place)) if of.scope == "subtask" else of
@@ -101,28 +100,25 @@ class Spans:
             case snap.UndoFinished() if event.restored:
                 self._finished = event
             case snap.SnapshotTaken():
-                self._end(*event.cut_off)  # it shows what they did
-                self._snapshot(seq)
+                self._end(seq, *event.cut_off)  # it shows what they did
+                self._snapshots.append((seq, self._current()))
+                self._end_undo(seq)
             case snap.SnapshotsMissing(removed=True):
-                self._first = self._before = 0
-                self._subtasks = dict.fromkeys(self._subtasks, (0, None))
-                self._undos, self._begun = [], None
+                self._acted = {one: (0, end) for one, (_, end) in self._acted.items()}
+                self._snapshots, self._undos, self._begun = [], [], None
             case _:
                 pass
 
-    def _end(self, *actions: int) -> None:
-        for subtask in (self._acting.pop(one) for one in actions if one in self._acting):
-            self._subtasks[subtask] = self._subtasks.get(subtask, (self._before, None))[0], None
+    @property
+    def _before(self) -> int:
+        """The last snapshot, 0 for none: an action waits for one that is due."""
+        return self._snapshots[-1][0] if self._snapshots else 0
 
-    def _snapshot(self, seq: int) -> None:
-        self._first = self._first or seq
-        self._before = seq
-        if self._waits:
-            self._reopened, self._waits = seq, False
-        current = self._current()
-        for one, (first, last) in self._subtasks.items():
-            if not last and one != current:
-                self._subtasks[one] = first, seq
+    def _end(self, seq: int, *actions: int) -> None:
+        for subtask in (self._acting.pop(one) for one in actions if one in self._acting):
+            self._acted[subtask] = self._acted.get(subtask, (self._before, 0))[0], seq
+
+    def _end_undo(self, seq: int) -> None:
         if not (self._begun and self._begun.of and self._finished):
             return
         of, undo = self._begun.of, replace(self._begun, last=seq, left=self._finished.left)
@@ -150,7 +146,7 @@ class Spans:
 
     def of_goal(self) -> Span | None:
         """Return the span of the whole goal; None where it has no snapshot."""
-        return Span("goal", self._first) if self._first else None
+        return Span("goal", self._snapshots[0][0]) if self._snapshots else None
 
     def of_subtask(self, place: Place) -> Span:
         """Return the span of the subtask that is now at a place, from before its first action to its last end.
@@ -158,9 +154,10 @@ class Spans:
         It covers all its tries. Raises NoSpanError where it did nothing, or there is no snapshot from before.
         """
         this = self._at(place)
-        if this is None or this not in self._subtasks:
+        if this is None or this not in self._acted:
             raise NothingDoneError("that subtask has carried out no action")
-        first, last = self._subtasks[this]
+        first, end = self._acted[this]
+        last = next((one for one, of in self._snapshots if one >= end and of != this), None)
         if not first:
             raise NoSpanError("there is no snapshot from before the first action of that subtask")
         return Span("subtask", first, last, place, this)
@@ -170,10 +167,11 @@ class Spans:
 
         Where a person has reopened the goal, what they saw then is where it begins.
         """
-        if not self._first:
+        if not self._snapshots:
             raise NoSpanError("there is no snapshot")
         span = self.of_subtask(place)
-        return replace(span, scope="attempt", first=max(span.first, self._reopened), last=None)
+        seen = next((one for one, _ in self._snapshots if one > self._reopened), self._before)
+        return replace(span, scope="attempt", first=max(span.first, seen), last=None)
 
     def undo_in_force(self, of: Span) -> Span | None:
         """Return the last undo of the goal or the subtask of `of` that restored something and was not reverted."""

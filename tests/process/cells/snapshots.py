@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.undo.planning import restoration
 from clew_shared.snapshots import store as stores
 from clew_shared.snapshots.entries import LEFT_OUT, Reverted, changes, listing
-from clew_shared.snapshots.plan import folders_of
+from clew_shared.snapshots.plan import UndoPlan, folders_of
 from clew_shared.wire.executor import RestoreRequest, SnapshotRequest
 
 GIT = shutil.which("git") or ""
@@ -78,13 +79,13 @@ class Snapshots:
         return self.restore(tree, self.entries(self.tree(), tree))
 
     def entries(self, now, wanted):
-        """What restores `wanted` where `now` is there: removals, the deepest first, then folders, then files."""
+        """What restores `wanted` where `now` is there, in its order."""
         found = [
             Reverted(name=name, present=present, wanted=then)
             for name, (present, then) in changes(self.store, now, wanted).items()
             if LEFT_OUT not in (present, then)
         ]
-        return tuple(sorted(found, key=order))
+        return restoration(UndoPlan(tuple(found))).entries
 
     def listed(self, tree):
         """The names in a snapshot, as they are quoted."""
@@ -100,12 +101,6 @@ def check(store, tree):
     _, complaint = store.run_and_hear("rev-list", "--objects", "--verify-objects", "--quiet", tree)
     if complaint:
         raise stores.StoreError(complaint)
-
-
-def order(entry):
-    if entry.wanted is None:
-        return 0, -entry.name.count("/"), entry.name
-    return 1 if entry.wanted[0] & 0o170000 == 0o040000 else 2, entry.name.count("/"), entry.name
 
 
 @pytest.fixture

@@ -147,22 +147,16 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
         with contextlib.suppress(BrokenPipeError):  # it has ended, and reported why
             os.write(release, b"!")
         _close_all_but()  # others wait for these to be closed
-        code = _await(child)
-    except _TerminatedError as ended:
-        code = 128 + int(ended.args[0])
+        while (ended := os.waitpid(-1, 0))[0] != child:
+            pass  # of others that have lost their parent
+        code = os.waitstatus_to_exitcode(ended[1])
+        code = code if code >= 0 else 128 - code
+    except _TerminatedError as error:
+        code = 128 + int(error.args[0])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not pidns:
         end_descendants(_SWEEP_S)
     return code
-
-
-def _await(child: int) -> int:
-    """Reap until the payload has ended; return its exit code, or 128 + its signal."""
-    while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
 
 
 # -- the payload -----------------------------------------------------------------------------------
@@ -268,11 +262,11 @@ def _set_up(spec: CellSpec) -> None:
 
 
 def _require_identity(spec: CellSpec, path: str) -> None:
-    place: tuple[int, int] | None = None
     with contextlib.suppress(FileNotFoundError):
         found = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as elsewhere here
-        place = found.st_dev, found.st_ino
-    if spec.stands_on and place != spec.stands_on:
+        if spec.stands_on in (None, (found.st_dev, found.st_ino)):
+            return
+    if spec.stands_on:
         raise CellStartError("workspace", f"{spec.cwd} was replaced by another folder")
 
 

@@ -24,17 +24,8 @@ from typing import Any
 
 from setproctitle import setproctitle
 
-from clew_shared.wire.nursery import (
-    PACKET_BYTES_MAX,
-    NurseryHello,
-    SandboxReport,
-    Spawn,
-    Spawned,
-    SpawnFailed,
-    is_shortage,
-    read_spawn,
-    to_packet,
-)
+from clew_shared.wire import nursery as wire
+from clew_shared.wire.nursery import SandboxReport, Spawn, Spawned, SpawnFailed, to_packet
 from clew_worker import sandbox
 from clew_worker.cell import cell
 from clew_worker.cell.cell import Wiring, hung_up
@@ -82,15 +73,7 @@ class _StartingCell:
             case b"E":
                 fields = json.loads(data[1:])
                 self.reason, self.message = fields["reason"], fields["message"]
-            case _:
-                pass
         return bool(data)
-
-    def give_up(self) -> None:
-        """End it, since it is late."""
-        self.reason, self.message = "spawn", f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.guard_pid, signal.SIGKILL)
 
     def answer(self) -> Spawned | SpawnFailed:
         """Return the answer for the daemon."""
@@ -133,8 +116,10 @@ class NurseryServer:
             for one in list(self._starting):
                 is_over = one.reports.fileno() in ready and not one.read_report()
                 if not is_over and one.late_at <= now:
-                    one.give_up()
-                    is_over = True
+                    late = f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
+                    one.reason, one.message, is_over = "spawn", late, True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one.guard_pid, signal.SIGKILL)
                 if is_over:
                     self._starting.remove(one)
                     one.reports.close()
@@ -155,12 +140,14 @@ class NurseryServer:
     def serve_one(self) -> bool:
         """Begin with one request; return False when the daemon has hung up."""
         try:
-            data, fds, flags, _ = socket.recv_fds(self._control, PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
+            data, fds, flags, _ = socket.recv_fds(
+                self._control, wire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX
+            )
         except ConnectionResetError:  # it hung up with an answer unread
             return False
         try:
             if data:
-                self._begin(read_spawn(data), fds, cut=bool(flags & socket.MSG_CTRUNC))
+                self._begin(wire.read_spawn(data), fds, cut=bool(flags & socket.MSG_CTRUNC))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -182,7 +169,7 @@ class NurseryServer:
             late_at = time.monotonic() + _SPAWN_TIMEOUT_S
             self._starting.append(_StartingCell(request.id, pid, reports, box.pidns, late_at))
         except OSError as error:
-            reason: Any = "resources" if is_shortage(error) else "spawn"
+            reason: Any = "resources" if wire.is_shortage(error) else "spawn"
             message = error.strerror or str(error)
             self._send(SpawnFailed(id=request.id, reason=reason, message=message))
 
@@ -206,7 +193,9 @@ def main(argv: list[str]) -> int:
         loaded, report = preload(argv[2:]), sandbox.probe()
         gc.collect()
         gc.freeze()  # collections in the cells then leave these pages shared
-        hello = NurseryHello(pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report)
+        hello = wire.NurseryHello(
+            pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report
+        )
         try:
             control.sendall(to_packet(hello))
         except (BrokenPipeError, ConnectionResetError):  # the daemon could not start

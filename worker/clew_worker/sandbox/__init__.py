@@ -3,6 +3,7 @@
 It deals with paths, rights and system calls, not with goals, actions or protocols.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,12 @@ def probe() -> SandboxReport:
         (overlays, _NO_OVERLAY),
         (seccomp.available, _NO_SECCOMP),
     )
+    landlocked = [
+        f"Landlock ABI {abi}: {what} (Linux {version} does)"
+        for since, version, what in _LACKING
+        if abi < since
+    ]
+    landlocked = landlocked if abi else [f"{_NO_LANDLOCK}: {_HINT}"]
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,
@@ -72,7 +79,7 @@ def probe() -> SandboxReport:
         userns=pidns and userns,
         network_off="netns" if netns else fallback,
         seccomp=seccomp.available,
-        messages=(*_of_landlock(abi), *(text for works, text in sentences if not works)),
+        messages=(*landlocked, *(text for works, text in sentences if not works)),
     )
 
 
@@ -175,23 +182,10 @@ class Box:
             raise SandboxError(str(error)) from error
 
 
-def _of_landlock(abi: int) -> list[str]:
-    """Return what this version of Landlock's ABI does not cover, a line each; 0 means no Landlock."""
-    if abi == 0:
-        return [f"{_NO_LANDLOCK}: {_HINT}"]
-    return [
-        f"Landlock ABI {abi}: {what} (Linux {kernel} does)"
-        for since, kernel, what in _LACKING
-        if abi < since
-    ]
-
-
 def _of_namespaces() -> str:
     """Return the consequences of missing namespaces, and the setting that would allow them."""
     for name, forbidding, fix in _SETTINGS:
-        try:
+        with contextlib.suppress(OSError):
             if Path("/proc/sys", name).read_text().strip() == forbidding:
                 return _NO_NAMESPACES + fix
-        except OSError:
-            continue
     return _NO_NAMESPACES + _ELSEWHERE

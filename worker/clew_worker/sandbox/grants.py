@@ -121,43 +121,37 @@ def own_folders(spec: CellSpec) -> tuple[str, ...]:
 
 def _programs(spec: CellSpec) -> list[str]:
     """Return the files that a cell which does not act may execute."""
+    if spec.kind not in ("command", "cli"):
+        return []
+    started = spec.argv[:1]
+    if spec.kind == "cli":
+        started += (*interpreter.helpers(spec.argv[0]), interpreter.own_python())
     path = spec.env.get("PATH", os.defpath)
-    match spec.kind:
-        case "command":
-            return interpreter.chain(spec.argv[0], spec.cwd, path)
-        case "cli":
-            own = spec.argv[0]
-            started = (own, *interpreter.helpers(own), interpreter.own_python())
-            return [one for name in started for one in interpreter.chain(name, spec.cwd, path)]
-        case _:
-            return []
+    return [one for name in started for one in interpreter.chain(name, spec.cwd, path)]
 
 
 def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
     """Return what the cell may do, as docs/security.md ("Mechanisms") promises."""
-    box = spec.sandbox
     acts = may_write(spec)
-    hidden = sorted({os.path.realpath(path) for path in box.hide})
-    result = [Grant(device, DEVICE) for device in _DEVICES]
+    hidden = sorted({os.path.realpath(path) for path in spec.sandbox.hide})
+    found: list[Grant] = [(device, DEVICE) for device in _DEVICES]
     if os.geteuid() == 0:
         if not any(is_within(secret, SETTINGS) for secret in hidden):
-            result.append(Grant(SETTINGS, Right.READ_DIR))  # as any user may list it
+            found.append((SETTINGS, Right.READ_DIR))  # as any user may list it
         hidden += private_to_root(SETTINGS)
-    read = READ | Right.EXECUTE if acts else READ
-    written = {os.path.realpath(path) for path in writable(spec)}
+
+    def grant(path: str, rights: Right, hidden: list[str] = hidden) -> None:
+        found.extend((one, rights) for one in beside(os.path.realpath(path), hidden))
+
+    read, write = (one | Right.EXECUTE if acts else one for one in (READ, WRITE))
     for path in visible(spec):
-        result += [Grant(one, read) for one in beside(os.path.realpath(path), hidden)]
-    for path in own_folders(spec):
-        own = os.path.realpath(path)
-        others = [secret for secret in hidden if not is_within(own, secret)]
-        write = WRITE | (Right.EXECUTE if acts else Right(0)) if own in written else READ
-        result += [Grant(one, write) for one in beside(own, others)]
-    if acts:
-        write = WRITE | Right.EXECUTE
-        extra = (os.path.realpath(path) for path in box.write)
-        result += [Grant(one, write) for path in extra for one in beside(path, hidden)]
-        if private_shm:
-            result.append(Grant(PRIVATE_SHM, WRITE))
-    else:
-        result += [Grant(path, Right.EXECUTE | Right.READ_FILE) for path in _programs(spec)]
-    return result
+        grant(path, read)
+    written = {os.path.realpath(path) for path in writable(spec)}
+    for path in map(os.path.realpath, own_folders(spec)):
+        others = [secret for secret in hidden if not is_within(path, secret)]
+        grant(path, write if path in written else READ, others)
+    if not acts:
+        return [*found, *((one, Right.EXECUTE | Right.READ_FILE) for one in _programs(spec))]
+    for path in spec.sandbox.write:
+        grant(path, write)
+    return [*found, (PRIVATE_SHM, WRITE)] if private_shm else found

@@ -3,6 +3,7 @@
 It reads only the first bytes of files: `#!` lines and ELF program headers.
 """
 
+import contextlib
 import os
 import shutil
 import struct
@@ -90,25 +91,24 @@ def is_elf(path: str | Path) -> bool:
 
 def _head(path: str | Path) -> bytes:
     """Return the beginning of a file, b"" where it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except OSError:
-        return b""
+    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES)
+    return b""
 
 
 def _elf_loader(head: bytes) -> str | None:
     """Return the loader (PT_INTERP) of a 64-bit little-endian ELF file."""
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+    if head[:6] != b"\x7fELF\x02\x01":
         return None
-    (table,) = struct.unpack_from("<Q", head, 32)
-    size, count = struct.unpack_from("<HH", head, 54)
-    for at in range(table, table + size * count, size):
-        if at + 56 > len(head):
-            return None
-        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, at)
-        if kind == _PT_INTERP:
-            return head[offset : offset + length].rstrip(b"\0").decode(errors="replace")
+    with contextlib.suppress(struct.error, ValueError):  # not all of the table is in the head
+        (table,), (size, count) = (
+            struct.unpack_from("<Q", head, 32),
+            struct.unpack_from("<HH", head, 54),
+        )
+        for at in range(table, table + size * count, size):
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, at)
+            if kind == _PT_INTERP:
+                return head[offset : offset + length].rstrip(b"\0").decode(errors="replace")
     return None
 
 
@@ -142,24 +142,14 @@ def _python_prefixes(executable: str) -> list[str]:
     if not Path(executable).name.startswith("python"):
         return []
     prefix = Path(executable).parent.parent
-    config = prefix / "pyvenv.cfg"
+    config, found = prefix / "pyvenv.cfg", list[Path]()
     if config.is_file():
         lines = (line.partition("=") for line in config.read_text(errors="replace").splitlines())
-        homes = [value.strip() for key, _, value in lines if key.strip() == "home"]
+        homes = (value.strip() for key, _, value in lines if key.strip() == "home")
         found = [prefix, *(Path(home).parent for home in homes)]
-    else:
-        found = [prefix] if any(prefix.glob("lib/python3*")) else []
+    elif any(prefix.glob("lib/python3*")):
+        found = [prefix]
     return [str(folder) for folder in found if str(folder) != "/"]
-
-
-def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:
-    """Return the files that a program consists of, with the npm package that it is in, and no more of their folders."""
-    result = []
-    for one in chain(argv[0], cwd, path):
-        real = os.path.realpath(one)
-        found = _npm_package(Path(real))
-        result += [one, real, *([str(found)] if found else []), *_python_prefixes(real)]
-    return result
 
 
 def _npm_package(path: Path) -> Path | None:
@@ -168,17 +158,24 @@ def _npm_package(path: Path) -> Path | None:
     return found if found is not None and "node_modules" in found.parts else None
 
 
-def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
-    """Return the folders of the paths in a command, and the prefixes of a Python that it starts."""
-    if not argv:
-        return []
-    result: list[str] = []
+def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:
+    """Return the files that a program consists of, with the npm package that it is in, and no more of their folders."""
+    found: list[str] = []
     for one in chain(argv[0], cwd, path):
         real = os.path.realpath(one)
-        result += [str(Path(one).parent), str(Path(real).parent)]
-        result += [*_python_prefixes(one), *_python_prefixes(real)]
+        inside = _npm_package(Path(real))
+        found += [one, real, *([str(inside)] if inside else []), *_python_prefixes(real)]
+    return found
+
+
+def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
+    """Return the folders of the paths in a command, and the prefixes of a Python that it starts."""
+    found: list[str] = []
+    for name in chain(argv[0], cwd, path) if argv else ():
+        for one in (name, os.path.realpath(name)):
+            found += [str(Path(one).parent), *_python_prefixes(one)]
     for word in argv[1:]:
         full = Path(cwd, word)
         if "/" in word and os.path.exists(full):  # noqa: PTH110 - of a script that is too long for a path, too
-            result.append(str(full if full.is_dir() else full.parent))
-    return result
+            found.append(str(full if full.is_dir() else full.parent))
+    return found

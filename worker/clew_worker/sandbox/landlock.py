@@ -10,7 +10,6 @@ import os
 import stat
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntFlag
 
 from clew_shared.files import closing
@@ -38,12 +37,8 @@ DEVICE = Right.READ_FILE | Right.WRITE_FILE | Right.TRUNCATE | Right.IOCTL_DEV
 WRITE = _ALL & ~(Right.EXECUTE | Right.MAKE_CHAR | Right.MAKE_BLOCK | Right.IOCTL_DEV)
 
 
-@dataclass(frozen=True)
-class Grant:
-    """A path, followed if it is a link, and the rights to it and all beneath it."""
-
-    path: str
-    rights: Right
+Grant = tuple[str, Right]
+"""A path, followed if it is a link, and the rights to it and all beneath it."""
 
 
 def abi() -> int:
@@ -64,19 +59,18 @@ def _create(version: int, rights: Right, scoped: int, network: int = 0) -> int:
     return kernel.syscall(_CREATE_RULESET, "landlock_create_ruleset", raw, len(raw), 0)
 
 
-def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
+def _add(ruleset_fd: int, path: str, rights: Right) -> None:
     try:
-        fd = os.open(grant.path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # a path that does not exist or cannot be seen needs no grant
     with closing(fd):
-        rights = grant.rights & handled
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_FILES
         if rights:
             with contextlib.suppress(FileNotFoundError):
                 rule = struct.pack("=Qi", int(rights), fd)
-                _add_rule(ruleset_fd, _RULE_PATH_BENEATH, rule, grant.path)
+                _add_rule(ruleset_fd, _RULE_PATH_BENEATH, rule, path)
 
 
 def _add_rule(ruleset_fd: int, kind: int, rule: bytes, what: str) -> None:
@@ -93,8 +87,8 @@ def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) ->
         if version < since:
             handled &= ~right
     fd = _create(version, handled, _SCOPES, network)
-    for grant in grants:
-        _add(fd, grant, handled)
+    for path, rights in grants:
+        _add(fd, path, rights & handled)
     for port in ports if version >= NETWORK_ABI else ():
         rule = struct.pack("=QQ", CONNECT_TCP, port)
         _add_rule(fd, _RULE_NET_PORT, rule, f"port {port}")
