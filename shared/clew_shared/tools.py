@@ -21,7 +21,6 @@ class Tool:
 
 
 def text_schema(description: str) -> Schema:
-    """Return the schema of an argument that is a text."""
     return {"type": "string", "description": description}
 
 

@@ -77,7 +77,6 @@ class Draft:
     def tag(
         self, bullet_id: str, tag: Tag, reason: str = "", *, times: int = 1, seen: bool = False
     ) -> None:
-        """Credit a strategy, and say why."""
         counted = {"tag": tag, "times": times, "reason": redact(reason), "seen": seen}
         self._record(BulletTagged(at=self.at, id=bullet_id, source_goal=self.goal, **counted))
 

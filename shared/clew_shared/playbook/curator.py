@@ -1,9 +1,7 @@
 """When two strategies mean the same or contradict each other, by their words; in doubt two strategies differ."""
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
 from typing import NamedTuple
 
 
@@ -119,15 +117,6 @@ def opposite(a: str, b: str) -> bool:
         return len(first.steps) > 1 and first.steps == second.steps[::-1]
     swapped = first.order != second.order and not _SWAPPED_BY.isdisjoint(first.order)
     return first.steps != second.steps or swapped
-
-
-def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the pairs of strategies that contradict each other, by their indexes; only the same words can."""
-    alike: dict[frozenset[str], list[int]] = {}
-    for at, text in enumerate(texts):
-        alike.setdefault(frozenset[str]().union(*meaning(text).words), []).append(at)
-    pairs = (pair for places in alike.values() for pair in combinations(places, 2))
-    return sorted((one, other) for one, other in pairs if opposite(texts[one], texts[other]))
 
 
 def _is_particular(token: str) -> bool:

@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any, ClassVar, Literal, Self
 
-from clew_shared.playbook.curator import conflicts, same
+from clew_shared.playbook.curator import meaning, opposite, same
 from clew_shared.text.shorten import one_line
 
 Tag = Literal["helpful", "harmful", "neutral"]
@@ -143,7 +144,6 @@ class LearnedPlaybook:
         return bullet
 
     def restore_bullet(self, bullet_id: str) -> None:
-        """Restore a bullet from the archive, if it is there."""
         if bullet := self._archive.pop(bullet_id, None):
             self._bullets[bullet_id] = bullet
 
@@ -160,12 +160,10 @@ class LearnedPlaybook:
         return next((one for one in in_section if same(one.content, content)), None)
 
     def next_id(self, section: str) -> str:
-        """Return the id for the next strategy of the section."""
         letters = "".join(filter(str.isalpha, section.lower()))[:3]
         return f"{letters or 'gen'}-{self._last_number + 1:05d}"
 
     def copy(self) -> Self:
-        """Return an independent copy."""
         other = type(self)()
         for bullet in (*self._bullets.values(), *self._archive.values()):
             other.put(replace(bullet))
@@ -184,9 +182,7 @@ class LearnedPlaybook:
 
     def conflicts(self) -> list[tuple[Bullet, Bullet]]:
         """Return the pairs that contradict each other; a person or the counts decide between them."""
-        bullets = self.bullets()
-        pairs = conflicts([bullet.content for bullet in bullets])
-        return [(bullets[one], bullets[other]) for one, other in pairs]
+        return conflicts(self.bullets())
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -229,15 +225,24 @@ def normalized(section: str, content: str) -> tuple[str, str]:
     return section, content
 
 
+def conflicts(bullets: Iterable[Bullet]) -> list[tuple[Bullet, Bullet]]:
+    """Return the pairs that contradict each other; only strategies of the same words can."""
+    alike = defaultdict[frozenset[str], list[Bullet]](list)
+    for bullet in bullets:
+        alike[frozenset[str]().union(*meaning(bullet.content).words)].append(bullet)
+    pairs = (pair for group in alike.values() for pair in combinations(group, 2))
+    return [(one, other) for one, other in pairs if opposite(one.content, other.content)]
+
+
 def render(bullets: Iterable[Bullet]) -> str:
     """Return the text of bullets by section, in the order given, with a note below contradicting ones."""
     shown = list(bullets)
     if not shown:
         return ""
     against, sections = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for one, other in conflicts([bullet.content for bullet in shown]):
-        against[shown[one].id].append(f"[{shown[other].id}]")
-        against[shown[other].id].append(f"[{shown[one].id}]")
+    for one, other in conflicts(shown):
+        against[one.id].append(f"[{other.id}]")
+        against[other.id].append(f"[{one.id}]")
     for bullet in shown:
         lines = sections[section_key(bullet.section)]
         counts = f"(helpful={bullet.helpful}, harmful={bullet.harmful})"

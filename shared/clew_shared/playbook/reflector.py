@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from clew_shared.text.shorten import in_one_line
 
@@ -54,7 +54,6 @@ _TEST_NAME = re.compile(r"(^|[_.-])(tests?|spec)([_.-]|$)")
 
 
 def _is_test(path: str) -> bool:
-    """Return whether a path is that of a test, by its name or its folder."""
     where = PurePosixPath(path)
     return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
@@ -124,7 +123,6 @@ def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
 
 
 def _commands(call: ToolCall) -> list[str]:
-    """Return the simple commands of a command line."""
     plain = _parameter(call, _COMMAND_NAMES).partition("<<")[0]  # a here-document follows
     parts = [_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain)]
     return [part for part in parts if part and not part.startswith(("cd ", "#"))]
@@ -155,22 +153,16 @@ def _command_kind(part: str) -> tuple[Kind, str]:
     return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""
 
 
-# fmt: off
-Category = Literal["file_operations", "code_navigation", "testing", "shell_commands", "git_operations",
-                   "error_handling"]
-# fmt: on
 Trigger = Callable[[Sequence[ToolStep]], Sequence[ToolStep]]
 """Finds the steps of a run that a rule is about, none where it is not about the run."""
 Matcher = Callable[[ToolStep], bool]
-Relation = Callable[[ToolStep, ToolStep], bool]
-"""Whether a later step (the second argument) belongs to the first one of its pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A tip, its confidence (0 to 1), and the trigger that finds it in a run."""
 
-    category: Category
+    category: str
     confidence: float
     trigger: Trigger
     tip: str
@@ -183,7 +175,7 @@ _SHOWN_STEPS = 4
 class Reflection:
     """A lesson: one sentence with its evidence, its confidence (0 to 1), and the calls, from 1, that show it."""
 
-    category: Category
+    category: str
     content: str
     confidence: float
     reasoning: str
@@ -245,8 +237,8 @@ def write_same_path(first: ToolStep, later: ToolStep) -> bool:
     return later.kind is Kind.WRITE and same
 
 
-def in_order(first: Matcher, then: Relation) -> Trigger:
-    """Find a step, and a later one that belongs to it; none of them failed."""
+def in_order(first: Matcher, then: Callable[[ToolStep, ToolStep], bool]) -> Trigger:
+    """Find a step, and a later one that belongs to it by what `then` says of both; none of them failed."""
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
         good = [step for step in done if not step.failed]

@@ -62,7 +62,6 @@ class Line(NamedTuple):
         return len(self.text) + 1
 
     def cut(self, max_chars: int) -> Self:
-        """Return it with its beginning only."""
         return self._replace(text=beginning(self.text, max_chars))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
-from clew_shared.guidance.requests import request
+from clew_shared.guidance.guidance import request
 from clew_shared.playbook.playbook import Bullet, render
 from clew_shared.prompt import messages as conversation
 from clew_shared.prompt.messages import HEAD_CHARS, Message, chars
@@ -333,7 +333,6 @@ def plan_lines(view: PromptView) -> list[str]:
 
 
 def plan_text(view: PromptView, plan: Iterable[str]) -> str:
-    """Return the plan from here, as it is shown above the transcript."""
     lines = [_short(line, DESCRIPTION_CHARS) for line in plan]
     return without_middle("\n".join(lines), view.share(PLAN_SHARE))
 

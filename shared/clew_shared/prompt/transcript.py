@@ -114,12 +114,10 @@ def _reported(item: Mapping[str, object], calls: dict[int, Call]) -> Entry | Non
 
 
 def warning(message: str) -> Said:
-    """Return an intervention as an entry of a transcript."""
     return Said("user", f"Note: {message}", warns=True)
 
 
 def recorded(entry: Entry) -> bool:
-    """Return whether an entry is a call that is in the ledger."""
     return isinstance(entry, Call) and entry.recorded
 
 

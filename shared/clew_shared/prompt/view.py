@@ -41,12 +41,10 @@ class PromptView:
 
     @property
     def state(self) -> HelloState:
-        """The goal's state."""
         return self.hello.state
 
     @property
     def max_tokens(self) -> int:
-        """The budget of a prompt."""
         return self.hello.options.context.max_tokens
 
     @property
@@ -106,7 +104,6 @@ class PromptView:
 
     @property
     def schemas(self) -> list[Schema]:
-        """The tools as they are sent beside the messages."""
         return [] if self.mode == "json" else [schema_of(tool) for tool in self.tools]
 
     @property

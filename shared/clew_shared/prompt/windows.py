@@ -51,7 +51,6 @@ class Windows:
             raise ValueError(f"chars_per_token is {self.chars_per_token}; it must be above 0")
 
     def at(self, iteration: int) -> Window:
-        """Return the window of an iteration."""
         return window_at(iteration, self.full_until, self.moderate_until, self.aggressive_until)
 
     def tokens(self, message: Mapping[str, Any]) -> int:

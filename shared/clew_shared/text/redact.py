@@ -63,7 +63,6 @@ hide = HIDDEN.hide
 
 
 def _pieces(form: str) -> list[tuple[int, int]]:
-    """Return the places of the pieces of a form that are looked for."""
     size = min(len(form) // 2, PIECE_CHARS_MAX)
     if size < PIECE_CHARS_MIN:
         return []

@@ -120,7 +120,6 @@ def ending(reason: str) -> str:
 
 
 def refusal(reason: str) -> str:
-    """Return why an action was refused."""
     return REFUSALS.get(reason, reason)
 
 
@@ -135,12 +134,10 @@ def why_refused(reason: str, count: int = 0, said: str = "") -> str:
 
 
 def warned(kind: str) -> str:
-    """Return what the agent is warned of."""
     return WARNINGS.get(kind, kind)
 
 
 def loop(kind: str) -> str:
-    """Return what repeats itself."""
     return LOOPS.get(kind, kind)
 
 

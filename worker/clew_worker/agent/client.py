@@ -109,7 +109,6 @@ class AgentClient:
         return dict(answer)
 
     async def greet(self, agent: str) -> HelloAnswer:
-        """Send `hello`, and return its answer as a model."""
         return HelloAnswer.model_validate(await self.hello(agent))
 
     async def act(self, tool: str, args: Mapping[str, Any], rationale: str = "") -> Judged:
@@ -133,7 +132,6 @@ class AgentClient:
         return await self.ask(Finished, "finish", success=success, summary=summary, **why)
 
     async def think(self, text: str, *, has_tool_calls: bool) -> Noted:
-        """Report a thought."""
         return await self.ask(Noted, "think", text=text, has_tool_calls=has_tool_calls)
 
     async def reflect(self, usage: Mapping[str, float], record: Mapping[str, object]) -> Noted:

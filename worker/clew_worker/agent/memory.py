@@ -43,7 +43,6 @@ class Memory:
         self.change(mode=recorded_mode(hello), rung=min(self.prompt.rung, RUNGS - 1))
 
     def change(self, **form: object) -> None:
-        """Note how the model is asked from now on, or what it was shown."""
         self.prompt = self.prompt.model_copy(update=form)
 
     def laid_out(self) -> PromptLayout:
@@ -79,7 +78,6 @@ class Memory:
 
     @property
     def state(self) -> HelloState:
-        """The goal's state as the daemon last sent it."""
         return self.hello.state
 
     @property
@@ -95,7 +93,6 @@ class Memory:
 
     @property
     def refusals(self) -> int:
-        """How many of them were refused."""
         return sum(call.result == "blocked" for call in self.calls)
 
     @property

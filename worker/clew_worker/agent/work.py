@@ -6,7 +6,7 @@ A subtask is completed when the model says so, a goal when its checks agree.
 from collections.abc import Mapping
 from typing import Any
 
-from clew_shared.guidance.notes import CheckNotes
+from clew_shared.guidance.guidance import CheckNotes
 from clew_shared.prompt.messages import plain_args
 from clew_shared.prompt.view import is_small
 from clew_shared.wire.answers import Checked, Judged

@@ -1,18 +1,147 @@
-"""The request for the next call, at the end of a prompt. Pure text of a conversation.
+"""What a model is asked to do next, at the end of its prompt, and what it is told of its checks. Pure text.
 
-With guidance it goes by the facts of the conversation: which files are there, what the last call brought, and what
-the checks found. It goes by no word of the goal, so it is the same for a goal in any language. Without, it only asks
-for the next call. `[context] guidance`, or the profile of a model, chooses.
+With guidance a request goes by the facts of the conversation: which files are there, what the last call brought, and
+what the checks found. It goes by no word of the goal, so it is the same for a goal in any language. Without, it only
+asks for the next call. `[context] guidance`, or the profile of a model, chooses.
 """
 
+import posixpath
 import re
+from collections.abc import Iterable, Sequence
 
-from clew_shared.guidance import notes
-from clew_shared.guidance.notes import AS_BEFORE, NOT_THERE, failure_text
-from clew_shared.text.shell_tests import GOT
-from clew_shared.text.shorten import without_middle
+from clew_shared.judge.reading import outcome_of
+from clew_shared.text.shell_tests import GOT, SILENT, said_why
+from clew_shared.text.shorten import in_one_line, without_middle
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
-from clew_shared.wire.hello import Call, Entry, HelloAnswer
+from clew_shared.wire.answers import FailingCheck, Finished
+from clew_shared.wire.hello import Call, Entry, HelloAnswer, Said
+
+CODE_CHARS = 120
+LINE_CHARS = 320  # the longest line of a failure that is said again
+CHECK_OUTPUT_CHARS = 1_500
+NOT_THERE = " does not exist"
+NOT_YET = "The goal is not reached yet."  # begins the note of an agent that had the checks run after a change
+AS_BEFORE = "It fails as before your change."
+"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
+
+_IN_LIBRARY = r"(?:<frozen |[^\"\n]*?(?:/lib(?:64)?/python\d|/(?:site|dist)-packages/))[^\"\n]*"
+_FRAME = re.compile(
+    rf'^( *)File "(?!{_IN_LIBRARY}")([^"\n]*)", line (\d+).*\n((?:\1 +.*\n)*)', re.MULTILINE
+)
+_FILE = re.compile(r"(?:^|[\s<>])([\w/-]+\.[a-z]\w{0,4})(?=[\s);&|]|$)", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"\bcd |-c\b")  # names in another folder, or of another language
+# ENOENT, as programs in C, shells and Python say it.
+_MISSING = re.compile(
+    r"([^\s':]+)'?: (?:\[Errno 2\] )?No such file|No such file or directory: '([^'\n]+)'"
+)
+_FROM_ITSELF = re.compile(
+    r"cannot import name '(\w+)' from partially initialized module '([\w.]+)'"
+)
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
+
+
+def located_error(text: str) -> str:
+    """Return the error at the end of a text with the last line of code that led to it, "" for no error of Python.
+
+    As in: a.py line 1, `def main()`: SyntaxError: expected ':'. Told the error alone, small models change another line.
+    """
+    error = _last_line(text)
+    frames = [frame for frame in _FRAME.finditer(text) if frame[4].strip()]
+    if not frames or not _ERROR.fullmatch(error):
+        return ""
+    _, file, line, code = frames[-1].groups()
+    shown = in_one_line(code.strip().splitlines()[0], CODE_CHARS)
+    found = _FROM_ITSELF.search(error)
+    if found and posixpath.basename(file) == f"{found[2].rpartition('.')[2]}.py":
+        error = f"{file} imports {found[1]} from itself instead of defining it"
+    return f"{file} line {line}, `{shown}`: {error}"
+
+
+class CheckNotes:
+    """Puts failing checks into words for one conversation; the same failure again with its end only."""
+
+    def __init__(self) -> None:
+        self._failing = ""
+        self._ends: tuple[str, ...] = ()
+
+    def unfinished(self, finished: Finished, workspace: str) -> str:
+        """Return the answer to a request to finish that is not accepted: what fails, is refused, or is still open."""
+        if not finished.failing_checks:
+            left = ["this is still open:", *(f"- {name}" for name in finished.open_subtasks[:10])]
+            return "Not finished: " + (finished.message or "\n".join(left))
+        before, shown = self._failing, self._shown(finished.failing_checks, workspace)
+        why = ", the goal is not reached yet."
+        if self._failing == before:
+            why = ": nothing is better than before. Do something else."
+        return f"Not finished{why}\n{shown}\n{finished.message}".rstrip()
+
+    def unasked(self, checks: Sequence[FailingCheck], workspace: str) -> str:
+        """Return the note on checks that ran without being asked for, and fail."""
+        before, shown = self._ends, self._shown(checks, workspace)
+        as_before = f" {AS_BEFORE}" if self._ends == before else ""
+        return f"{NOT_YET}{as_before}\n{shown}"
+
+    def _shown(self, checks: Sequence[FailingCheck], workspace: str) -> str:
+        """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
+        shown = "\n".join(map(_check_text, checks))
+        self._ends = tuple(map(_in_short, checks))
+        before, self._failing = self._failing, outcome_of("failure", shown)
+        if self._failing == before:
+            shown = "\n".join(self._ends)
+        folder = workspace.rstrip("/")
+        return shown.replace(f"{folder}/", "") if folder else shown
+
+
+def absent(checks: Iterable[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that checks name and that are not among the paths in a workspace; () where nothing is known."""
+    names = {posixpath.basename(path) for path in there}
+    plain = (check for check in checks if not _ELSEWHERE.search(check))
+    found = dict.fromkeys(name for check in plain for name in _FILE.findall(check))
+    return tuple(name for name in found if names and posixpath.basename(name) not in names)
+
+
+def failure_text(entry: Entry) -> str:
+    """Return what checks found: after a change, or at a `finish` that was not accepted; "" for another entry."""
+    if isinstance(entry, Said):
+        return entry.text if entry.text.startswith(NOT_YET) else ""
+    return entry.output if entry.name == "finish" else ""
+
+
+def same_failure(note: Entry) -> str:
+    """Return the last line of the failure that a note says is as before, "" for another note."""
+    as_before = isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}")
+    return _last_line(failure_text(note)) if as_before else ""
+
+
+def last_failure(note: Entry) -> str:
+    """Return the failure that a note of checks ends with, in a line; "" where it is none that is understood."""
+    text = failure_text(note)
+    return located_error(text) or (_last_line(text) if SILENT in text else _missing_file(text))
+
+
+def _missing_file(text: str) -> str:
+    missing = _MISSING.search(_last_line(text))
+    return f"{missing[1] or missing[2]}{NOT_THERE}" if missing else ""
+
+
+def _last_line(text: str) -> str:
+    return without_middle(text.rstrip().rpartition("\n")[2], LINE_CHARS)
+
+
+def _check_text(check: FailingCheck) -> str:
+    end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+    output = without_middle(check.output.strip(), CHECK_OUTPUT_CHARS)
+    return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
+
+
+def _in_short(check: FailingCheck) -> str:
+    output = check.output
+    why = without_middle(said_why(output), LINE_CHARS) if output.startswith(SILENT) else ""
+    end = why or _last_line(output)
+    return located_error(output) or f"`{check.cmd}`: {end or '(no output)'}"
+
+
+# ---- the request for the next call
 
 NAME_CHARS = 160
 NAMED_SHOWN = 3
@@ -111,7 +240,7 @@ class _Guided:
         return self._slip(last) or self._after_checks(entries[-1], last, failure)
 
     def _after_checks(self, note: Entry, last: Call, failure: str) -> str:
-        if before := notes.same_failure(note):  # else they do the same again
+        if before := same_failure(note):  # else they do the same again
             return f"{AS_BEFORE} {WRONG}: {before}"
         if failure_text(note) and failure.startswith(GOT):  # unnamed, they look in another file
             return f"Now correct {_path(last) or 'what is wrong'}: {failure}"
@@ -131,7 +260,7 @@ class _Guided:
         """Return what the last checks found in a line, "" where that is not known."""
         note = next(filter(failure_text, reversed(self._entries)), None)
         if note:
-            return notes.last_failure(note)
+            return last_failure(note)
         missing = self._missing()
         return f"{missing}{NOT_THERE}" if missing else ""
 
@@ -139,8 +268,8 @@ class _Guided:
         """Return a file that the checks name, and that neither was there at the start nor was written since."""
         if any(map(failure_text, self._entries)):  # the checks have said more
             return ""
-        absent = notes.absent(self._hello.checks.values(), self._hello.state.there)
-        return next((n for n in absent if not any(_wrote(e, n) for e in self._calls)), "")
+        named = absent(self._hello.checks.values(), self._hello.state.there)
+        return next((n for n in named if not any(_wrote(e, n) for e in self._calls)), "")
 
     def _changed(self) -> bool:
         for entry in reversed(self._entries):
