@@ -16,7 +16,6 @@ from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.files import Left, left
-from clew_daemon.learning.deltas import from_entry
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
@@ -35,6 +34,7 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import BOUNDS_S, LedgerState
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor, EventRow
+from clew_shared.playbook.playbook import Bullet
 from clew_shared.record.life_events import GoalEnded
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot_events import ProofAccepted
@@ -234,7 +234,7 @@ class ControlHandlers:
         if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
             raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
         try:
-            bullets = [from_entry(entry) for entry in request.bullets]
+            bullets = [Bullet.from_dict(entry) for entry in request.bullets]
             return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(bullets)))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, dataclass_transform
 
@@ -126,4 +127,4 @@ class PruneRequest(ControlRequest, method="playbook_prune"):
 class ImportRequest(ControlRequest, method="playbook_import"):
     """Import strategies, each a JSON object as in an export."""
 
-    bullets: tuple[Any, ...]
+    bullets: tuple[Mapping[str, object], ...]

@@ -224,25 +224,12 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
             pass
 
 
-# ---- what an export, or a program, gives
-
-
 def imported(text: str) -> list[Bullet]:
-    """Parse an export, or a JSON list of bullets; ValueError if it is wrong."""
+    """Parse an export; ValueError if it is wrong."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
-    if isinstance(data, Mapping):
-        return LearnedPlaybook.from_dict(data).bullets()
-    if not isinstance(data, list):
-        raise ValueError("a playbook is an object or a list")  # noqa: TRY004 (what a file holds is a value)
-    return [from_entry(entry) for entry in data]
-
-
-def from_entry(entry: object) -> Bullet:
-    """Return the bullet of a JSON object whose id may be absent; ValueError if it is wrong."""
-    if not isinstance(entry, Mapping):
-        raise ValueError("a strategy must be an object")  # noqa: TRY004 (what a file holds is a value)
-    bullet = Bullet.from_dict({**entry, "id": entry.get("id") or "new"})
-    return replace(bullet, id=entry.get("id") or "")
+    if not isinstance(data, Mapping):
+        raise ValueError("a playbook is an object")  # noqa: TRY004 (what a file holds is a value)
+    return LearnedPlaybook.from_dict(data).bullets()

@@ -11,7 +11,7 @@ from clew_worker.agent.client import AgentClient
 
 PLAN_PARTS_MAX = 20  # the largest plan that is useful: so many tasks, and subtasks in each
 
-PLAN_DEPTH_MAX, PLAN_READ_MAX = 4, 1_000
+PLAN_READ_MAX = 1_000
 _TEXT_CHARS = 2_000
 _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 _NAMES = ("description", "name", "title", "task", "subtask", "step")
@@ -66,15 +66,9 @@ def _inner(item: Any) -> list[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
-    names: list[dict[str, str]] = []
-    for item in raw[:PLAN_READ_MAX]:
-        name = ": ".join(part for part in (within, _description(item)) if part)
-        if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:
-            names += _subtasks(inner, name, depth + 1)
-        elif name:
-            names.append({"description": name[: protocol.DESCRIPTION_CHARS_MAX]})
-    return names
+def _subtasks(raw: Sequence[Any]) -> list[dict[str, str]]:
+    names = map(_description, raw[:PLAN_READ_MAX])
+    return [{"description": name} for name in names if name]
 
 
 def _description(item: Any) -> str:
