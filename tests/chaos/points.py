@@ -23,7 +23,7 @@ DAEMON = {
     # the ledger, on its own thread and on the loop's
     "ledger.open": "clew_shared.ledger.ledger:Ledger.open",
     "ledger.append": "clew_shared.ledger.ledger:Ledger.append",
-    "ledger.commit": "clew_shared.ledger.ledger:write",
+    "ledger.commit": "clew_shared.ledger.opening:write",
     "ledger.deliver": "clew_shared.ledger.ledger:Ledger._deliver",
     "ledger.checkpoint": "clew_shared.ledger.ledger:Ledger._checkpoint",
     "ledger.snapshot": "clew_shared.ledger.ledger:Ledger.snapshot",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import structlog
 from pydantic import BaseModel
@@ -29,17 +29,10 @@ from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
-
-    from clew_daemon.herald.spans import Collector, Trace
-
-
 log = structlog.get_logger()
 
 BATCH_ROWS = 500
-SAVE_S = 5.0
-"""How far, at most, a cursor in the file is behind while nothing is to be delivered."""
+SAVE_S = 5.0  # how far, at most, a cursor in the file is behind while nothing is to be delivered
 
 
 class UnknownEventError(CliError):
@@ -248,48 +241,6 @@ class Messages(Channel):
         if wanted:
             about = {"goal": wanted.goal} if wanted.goal else {}
             log.info("message.sent", channel=self.label, kind=wanted.kind, **about)
-
-
-class Traces(Channel):
-    """Spans to an OpenTelemetry collector, which takes the same one twice."""
-
-    def __init__(self, book: Book, ledger: Path, collector: "Collector") -> None:
-        super().__init__("otlp", f"OTLP, {collector.label}", book, ledger)
-        self._collector = collector
-        self._traces: dict[str, Trace] = {}
-
-    def _deliver(self, reader: Reader | None) -> None:
-        if reader is None:
-            return
-        after = Cursor.parse(self.record.cursor or "0-")
-        if not reader.holds(after.seq, after.hash):
-            self._traces.clear()
-            after = Cursor.at_end(reader)
-        for rows, end in batches(reader, after):
-            completed = (self._completed(reader, row) for row in rows if row.goal)
-            spans = [span for span in completed if span]
-            try:
-                self._collector.send(spans)
-            except UndeliveredError:
-                self._traces.clear()  # they are ahead of the cursor
-                raise
-            self._move(end, delivered=bool(spans))
-
-    def _completed(self, reader: Reader, row: EventRow) -> "ReadableSpan | None":
-        """Return the span that an event completes; what came before of its goal is read if it is not known."""
-        from clew_daemon.herald.spans import Trace
-
-        trace = self._traces.get(row.goal)
-        if trace is None:
-            trace = self._traces[row.goal] = Trace(row.goal)
-            for earlier in reader.read(row.goal):
-                if earlier.seq >= row.seq:
-                    break
-                trace.advance(decode(earlier.body), earlier.seq)
-        found = trace.advance(decode(row.body), row.seq)
-        if trace.is_closed:
-            del self._traces[row.goal]
-        return found
 
 
 def is_quiet(now: str, quiet: str) -> bool:

@@ -10,7 +10,7 @@ import click
 import structlog
 from prometheus_client import generate_latest
 
-from clew_daemon.herald.channels import Book, Channel, Messages, Traces, batches, opened
+from clew_daemon.herald.channels import Book, Channel, Messages, batches, opened
 from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.notices import ChannelError, Notice, Situation, UndeliveredError, senders
 from clew_daemon.host.own_process import pip
@@ -48,11 +48,11 @@ class Herald:
         ]
         if any(instance.env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
             try:
-                from clew_daemon.herald.spans import Collector
+                from clew_daemon.herald.spans import Traces
             except ImportError:
                 why = f"traces need one more package: {pip('install', 'opentelemetry-exporter-otlp-proto-http')}"
                 raise ChannelError(why) from None
-            found.append(Traces(self._book, self._ledger, Collector(instance.env)))
+            found.append(Traces(self._book, self._ledger, instance.env))
         with self._book.changing() as known:
             keys = {channel.key for channel in found}
             known.channels = {key: one for key, one in known.channels.items() if key in keys}

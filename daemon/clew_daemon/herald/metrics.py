@@ -10,16 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client import CollectorRegistry, core, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -36,10 +31,6 @@ from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
 from clew_shared.views.publish import needs_person
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
-
 ACTIONS, REFUSALS = "clew_actions", "clew_refusals"
 RESTARTS, INTERVENTIONS = "clew_worker_restarts", "clew_interventions"
 CHECKS, TOKENS, PROOFS = "clew_checks", "clew_llm_tokens", "clew_proofs"
@@ -55,8 +46,7 @@ COUNTERS = {
     CHECKS: ("Checks that the daemon ran.", ("result",)),
     TOKENS: ("Tokens that LLMs read and wrote.", ("direction", "agent")),
 }
-Series = tuple[str, ...]
-"""A counter's name, and the values of its labels."""
+Series = tuple[str, ...]  # a counter's name, and the values of its labels
 
 
 def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
@@ -116,22 +106,24 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         goals, health = list(self._situation.goals.values()), self._situation.health
-        yield InfoMetricFamily("clew_build", "The version of clew.", {"version": VERSION})
-        statuses = GaugeMetricFamily("clew_goals", "Goals on record.", labels=["status"])
+        yield core.InfoMetricFamily("clew_build", "The version of clew.", {"version": VERSION})
+        statuses = core.GaugeMetricFamily("clew_goals", "Goals on record.", labels=["status"])
         counts = Counter(str(state.goal.status) for state in goals)
         for status in GoalStatus:
             statuses.add_metric([status], counts[status])
         yield statuses
         needing = sum(map(needs_person, goals))
-        yield GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", needing)
+        yield core.GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", needing)
         values = sorted(self.values.items())
         for name, (text, labels) in COUNTERS.items():
-            family = CounterMetricFamily(name, text, labels=labels)
+            family = core.CounterMetricFamily(name, text, labels=labels)
             for series, count in values:
                 if series[0] == name:
                     family.add_metric(series[1:], count)
             yield family
-        yield GaugeMetricFamily("clew_daemon_up", "Whether the daemon answers.", int(bool(health)))
+        yield core.GaugeMetricFamily(
+            "clew_daemon_up", "Whether the daemon answers.", int(bool(health))
+        )
         if health is not None:
             yield _commits(health)
 
@@ -140,11 +132,10 @@ def _commits(health: DaemonHealth) -> Metric:
     name, text = "clew_ledger_commit_seconds", "How long the daemon's commits to the ledger took."
     bounds = [*map(str, health.bounds), "+Inf"]
     buckets = list(zip(bounds, accumulate(health.counts), strict=True))
-    return HistogramMetricFamily(name, text, buckets, health.sum_s)
+    return core.HistogramMetricFamily(name, text, buckets, health.sum_s)
 
 
-REQUEST_S = 5.0
-"""How long a client may take for its request, and to read the answer."""
+REQUEST_S = 5.0  # for a client's request, and to read the answer
 
 
 class MetricsServer:
@@ -170,7 +161,7 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def _app(self, environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+    def _app(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path, status, text = environ["PATH_INFO"], HTTPStatus.OK, "ok"
         if environ.get("HTTP_HOST", "").lower() not in self._hosts:
             status, text = HTTPStatus.MISDIRECTED_REQUEST, "this host name is not served"

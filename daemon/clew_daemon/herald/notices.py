@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
@@ -32,10 +32,6 @@ from clew_shared.record.state import State
 from clew_shared.text.redact import HIDDEN, redact
 from clew_shared.text.words import passed_before
 from clew_shared.views.publish import answer
-
-if TYPE_CHECKING:
-    from apprise import Apprise
-
 
 SIZE_MAX = 1 << 16
 DESKTOP_S = 5.0
@@ -105,7 +101,7 @@ def _by_apprise(path: Path) -> list[Sender]:
         target = apprise.Apprise()
         if not target.add(url):
             wrong.append(label)
-        found.append(Sender(key, label, partial(_send_by_apprise, target)))
+        found.append(Sender(key, label, partial(_send_by_apprise, target.notify)))
     if wrong:
         raise ChannelError(
             f"{where}: {', '.join(wrong)}: not a URL that apprise can use; "
@@ -131,9 +127,9 @@ def _private(path: Path, where: str) -> str:
         raise ChannelError(f"{where} is not UTF-8") from None
 
 
-def _send_by_apprise(target: "Apprise", notice: Notice) -> None:
+def _send_by_apprise(notify: Callable[..., Any], notice: Notice) -> None:
     try:
-        is_sent = target.notify(title=notice.title, body=notice.body, body_format="text")
+        is_sent = notify(title=notice.title, body=notice.body, body_format="text")
     except Exception as error:  # noqa: BLE001 - of a plug-in; its text may hold secrets
         raise UndeliveredError(f"the plug-in failed: {type(error).__name__}") from None
     if not is_sent:
@@ -155,13 +151,10 @@ def _send_to_desktop(notice: Notice) -> None:
 
 TITLE_CHARS, TEXT_CHARS = 120, 2_000
 ANSWER_S = 5.0
-DOWN_S = 10.0
-"""How long a daemon may be gone, as for a restart, before a message says so."""
+DOWN_S = 10.0  # how long a daemon may be gone, as for a restart, before a message says so
 LONG_WAIT_S = 3600.0
-DAEMON = "daemon"
-"""The topic of the condition that the daemon runs, or doesn't."""
-BEFORE_BLOCK = 200
-"""This many events before a block are searched for the death of a worker."""
+DAEMON = "daemon"  # the topic of the condition that the daemon runs, or doesn't
+BEFORE_BLOCK = 200  # events before a block are searched for the death of a worker
 
 
 _TITLES: dict[NoticeKind, str] = {

@@ -7,6 +7,7 @@ sent twice, it is the same span.
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import requests
@@ -20,8 +21,12 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from opentelemetry.util.re import parse_env_headers
 
 from clew_daemon import VERSION
+from clew_daemon.herald.channels import Book, Channel, batches
 from clew_daemon.herald.notices import ChannelError, UndeliveredError
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
 from clew_shared.text.redact import HIDDEN
 
@@ -51,11 +56,7 @@ class Trace:
         self._goal = self._name = goal
         self._agent = ""
         self._number = 0  # of the epoch
-        self._open: dict[str | int, ReadableSpan] = {}
-
-    @property
-    def is_closed(self) -> bool:
-        return not self._open
+        self.open: dict[str | int, ReadableSpan] = {}
 
     def advance(self, event: Event, seq: int) -> ReadableSpan | None:
         """Take the next event, and return the span that it completes."""
@@ -64,7 +65,7 @@ class Trace:
             case ev.GoalAccepted():
                 self._name = event.spec.name or self._goal
                 self._begin(WORKFLOW, self._name, event, seq)
-            case ev.GoalRequeued() if WORKFLOW not in self._open:
+            case ev.GoalRequeued() if WORKFLOW not in self.open:
                 self._begin(WORKFLOW, self._name, event, seq)
             case ev.WorkerStarted():
                 lost = self._end(AGENT, event.at, "lost")
@@ -128,11 +129,11 @@ class Trace:
     ) -> None:
         """Begin a span with an event; an LLM call began before it."""
         above = {WORKFLOW: (), AGENT: (WORKFLOW,)}.get(operation, (AGENT, WORKFLOW))
-        parent = next((self._open[one].context for one in above if one in self._open), None)
+        parent = next((self.open[one].context for one in above if one in self.open), None)
         start = event.at - event.llm_s if isinstance(event, ev.Reflected) else event.at
         known = event.span if isinstance(event, ev.WorkerStarted) else ""
         span_id = int(known, 16) if known else _digest(f"{self._goal}\0{seq}\0{start!r}", 8)
-        self._open[seq if operation in (CHAT, TOOL) else operation] = ReadableSpan(
+        self.open[seq if operation in (CHAT, TOOL) else operation] = ReadableSpan(
             f"{operation} {name}".rstrip(),
             SpanContext(_digest(self._goal, 16), span_id, False, SAMPLED),
             parent,
@@ -147,7 +148,7 @@ class Trace:
         self, key: str | int, at: float, error: str = "", more: Attributes | None = None
     ) -> ReadableSpan | None:
         """Complete an open span, with `error` "" if it ended well; None if it is not open."""
-        if (begun := self._open.pop(key, None)) is None:
+        if (begun := self.open.pop(key, None)) is None:
             return None
         given = {**(begun.attributes or {}), **(more or {}), ERROR: error}
         return ReadableSpan(
@@ -172,14 +173,15 @@ def _digest(text: str, size: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size])
 
 
+# Statuses of refusals that end by themselves, or when a person corrects something at the collector.
 PASSING = {401, 403, 404, 408, 429, *range(500, 600)}
-"""Statuses of refusals that end by themselves, or when a person corrects something at the collector."""
 
 
-class Collector:
-    """Where the environment says that spans go, by the variables of OpenTelemetry; raises ChannelError."""
+class Traces(Channel):
+    """Spans to an OpenTelemetry collector, which takes the same one twice; the environment says where it is."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, book: Book, ledger: Path, env: Mapping[str, str]) -> None:
+        """Read the variables of OpenTelemetry; raises ChannelError."""
         prefix = "OTEL_EXPORTER_OTLP"
         address = env.get(f"{prefix}_TRACES_ENDPOINT") or env.get(f"{prefix}_ENDPOINT", "")
         url = urlsplit(address.strip())
@@ -187,7 +189,9 @@ class Collector:
             raise ChannelError(f"{prefix}_ENDPOINT must be an http:// or https:// address")
         for name in ("_HEADERS", "_TRACES_HEADERS"):
             HIDDEN.hide(parse_env_headers(env.get(f"{prefix}{name}", ""), liberal=True).values())
-        self.label = f"{url.hostname}:{url.port}" if url.port else url.hostname
+        self._host = f"{url.hostname}:{url.port}" if url.port else url.hostname
+        super().__init__("otlp", f"OTLP, {self._host}", book, ledger)
+        self._traces: dict[str, Trace] = {}
         self._status = 0
         session = requests.Session()
         session.hooks["response"].append(self._answered)
@@ -196,7 +200,38 @@ class Collector:
             logging.getLogger(name).disabled = True  # what they log may hold secrets
         self._exporter = OTLPSpanExporter(session=session)
 
-    def send(self, spans: Sequence[ReadableSpan]) -> None:
+    def _deliver(self, reader: Reader | None) -> None:
+        if reader is None:
+            return
+        after = Cursor.parse(self.record.cursor or "0-")
+        if not reader.holds(after.seq, after.hash):
+            self._traces.clear()
+            after = Cursor.at_end(reader)
+        try:
+            for rows, end in batches(reader, after):
+                completed = (self._completed(reader, row) for row in rows if row.goal)
+                spans = [span for span in completed if span]
+                self._send(spans)
+                self._move(end, delivered=bool(spans))
+        except (UndeliveredError, LedgerError):
+            self._traces.clear()  # they are ahead of the cursor
+            raise
+
+    def _completed(self, reader: Reader, row: EventRow) -> ReadableSpan | None:
+        """Return the span that an event completes; what came before of its goal is read if it is not known."""
+        trace = self._traces.get(row.goal)
+        if trace is None:
+            trace = self._traces[row.goal] = Trace(row.goal)
+            for earlier in reader.read(row.goal):
+                if earlier.seq >= row.seq:
+                    break
+                trace.advance(decode(earlier.body), earlier.seq)
+        found = trace.advance(decode(row.body), row.seq)
+        if not trace.open:
+            del self._traces[row.goal]
+        return found
+
+    def _send(self, spans: Sequence[ReadableSpan]) -> None:
         """Send spans, none twice; those that the collector will never take are dropped. Raises UndeliveredError."""
         self._status = 0
         if not spans or self._exporter.export(spans) is SpanExportResult.SUCCESS:
@@ -204,7 +239,7 @@ class Collector:
         status = self._status
         if not status or status in PASSING:
             raise UndeliveredError(f"HTTP {status}" if status else "no connection")
-        log.error("spans.refused", channel=self.label, count=len(spans), reason=f"HTTP {status}")
+        log.error("spans.refused", channel=self._host, count=len(spans), reason=f"HTTP {status}")
 
     def _answered(self, answer: requests.Response, *_: object, **_kept: object) -> None:
         self._status = answer.status_code

@@ -11,32 +11,17 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.publish.standing import (
-    MARKS,
-    after_failure,
-    ground_facts,
-    is_told,
-    standing,
-    step_status,
-)
+from clew_daemon.publish import standing
 from clew_shared.files import write_whole
-from clew_shared.proof.label import words
+from clew_shared.proof import label
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
 from clew_shared.record.state import AttemptState, CheckResult, State
 from clew_shared.snapshots.comparison import ChangedFile
+from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, one_line
-from clew_shared.text.words import (
-    RESULTS,
-    action_text,
-    ending,
-    loop,
-    passed_before,
-    rerun_text,
-    times,
-)
 from clew_shared.views.publish import ActionView, answer, status_view
 
 LINE_CHARS = 200
@@ -103,7 +88,7 @@ def render(
     Of actions and loops the last `TRIED_MAX` are enough. `files` are those that the goal changed, None where that is
     not known.
     """
-    has_failed = state.goal.status == GoalStatus.FAILED
+    advice = standing.after_failure(state.goal_id, state.spec.agent)[1:]
     sections = {
         "Your answer is needed": _question(state),
         "Tree": _tree(state),
@@ -115,7 +100,7 @@ def render(
         "Time and tokens": _spent(state),
         "Feedback": [f"- {inline(text)}" for text in state.guidance.feedback],
         "Replaced by replans": [f"- {inline(text)}" for text in state.replaced],
-        "What you can do": after_failure(state.goal_id, state.spec.agent)[1:] if has_failed else [],
+        "What you can do": advice if state.goal.status == GoalStatus.FAILED else [],
     }
     parts = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
     head = f"# {inline(state.goal.description)}", _facts(state)
@@ -132,11 +117,11 @@ def write(outbox: Path, state: State, text: str) -> Path:
 
 def _facts(state: State) -> str:
     shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
-    reason = "" if is_told(state.reason.removeprefix("budget: "), *shown) else state.reason
+    reason = "" if standing.is_told(state.reason.removeprefix("budget: "), *shown) else state.reason
     rows = [
-        ("status", f"**{standing(status_view(state))}**"),
+        ("status", f"**{standing.standing(status_view(state))}**"),
         ("proof", _proof(state)),
-        ("note", inline(passed_before(state.passed_before))),
+        ("note", inline(words.passed_before(state.passed_before))),
         ("reason", inline(reason)),
         ("summary", inline(state.summary)),
         ("progress", percent(state.goal.progress())),
@@ -168,7 +153,7 @@ def _tree(state: State) -> list[str]:
 
 
 def _mark(status: str, state: State) -> str:
-    return f"[{MARKS[step_status(status, state.goal.status)]}]"
+    return f"[{standing.MARKS[standing.step_status(status, state.goal.status)]}]"
 
 
 def _subtask(state: State, subtask: Subtask) -> list[str]:
@@ -176,11 +161,11 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
     suffix = f" ({', '.join(notes)})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
-    if subtask.summary and not is_told(subtask.summary, state.summary):
+    if subtask.summary and not standing.is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")
     lines += [f"  found: {inline(text)}" for text in subtask.insights]
     failure = subtask.last_failure if subtask.status != StepStatus.COMPLETED else ""
-    if failure and not is_told(failure, state.reason, state.question, state.summary):
+    if failure and not standing.is_told(failure, state.reason, state.question, state.summary):
         lines.append(f"  last failure: {inline(failure)}")
     return lines
 
@@ -190,7 +175,7 @@ def _proof(state: State) -> str:
     if (made := state.proofs.made) is None:
         return ""
     files = f" ({', '.join(map(code, made.files))})" if made.files else ""
-    said = inline(words(made.label, made.why, made.accepted))
+    said = inline(label.words(made.label, made.why, made.accepted))
     return f"{said}{files}; more: `clew proof {state.goal_id}`"
 
 
@@ -260,8 +245,8 @@ def _tried(state: State, actions: Sequence[ActionView]) -> list[str]:
     earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []
     for action in actions:
-        shown = code(action_text(action["name"], action["args"]))
-        result = RESULTS.get(action["result"], action["result"])
+        shown = code(words.action_text(action["name"], action["args"]))
+        result = words.RESULTS.get(action["result"], action["result"])
         lines.append(f"- {action['seq']} {shown} → {result}")
     return lines
 
@@ -272,8 +257,8 @@ def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     refused = [one.came for one in state.loops.findings if one.refused]
     ended = [*told, *refused].count("attempt_ended")
     parts = [
-        f"told {times(len(told))}, {told.count('heeded')} heeded" if told else "",
-        f"refused {times(len(refused))}, {refused.count('heeded')} heeded" if refused else "",
+        f"told {words.times(len(told))}, {told.count('heeded')} heeded" if told else "",
+        f"refused {words.times(len(refused))}, {refused.count('heeded')} heeded" if refused else "",
         f"{_counted(ended, 'attempt')} ended" if ended else "",
     ]
     line = "; ".join(part for part in parts if part)
@@ -283,7 +268,8 @@ def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
 def _loop(entry: Mapping[str, Any]) -> str:
     what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
     count = entry["attempt_count"]
-    return f"- {loop(entry['kind'])}{what}" + (f", {_counted(count, 'time')}" if count else "")
+    often = f", {_counted(count, 'time')}" if count else ""
+    return f"- {words.loop(entry['kind'])}{what}{often}"
 
 
 def _restarts(state: State) -> list[str]:
@@ -293,7 +279,7 @@ def _restarts(state: State) -> list[str]:
         for s, subtask in enumerate(task.subtasks, 1)
         if subtask.attempts
     ]
-    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.attempts.reruns]
+    again = [f"- {inline(words.rerun_text(asdict(one)))}" for one in state.attempts.reruns]
     begun = state.attempts.fresh_starts[-FRESH_STARTS_SHOWN:]
     total = [f"- fresh starts: {state.attempts.total}"] if begun else []
     return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
@@ -301,9 +287,9 @@ def _restarts(state: State) -> list[str]:
 
 def _fresh_start(one: AttemptState) -> str:
     place = f"{one.place[0] + 1}.{one.place[1] + 1}"
-    ground = ground_facts(one.restored, one.kept, one.left)
+    ground = standing.ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
-    ended = f"attempt {one.number - 1} ended: {inline(ending(one.reason))}"
+    ended = f"attempt {one.number - 1} ended: {inline(words.ending(one.reason))}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
 
 

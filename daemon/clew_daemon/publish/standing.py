@@ -8,12 +8,9 @@ from typing import Any
 
 from clew_shared.proof.label import words
 
-PAUSED = "paused"
-"""The status of a waiting goal that a person has paused."""
-
-STOPPED = "stopped"
-"""The status of a goal in progress while no daemon runs, whose views say so."""
-
+PAUSED = "paused"  # the status of a waiting goal that a person has paused
+STOPPED = "stopped"  # of one in progress while no daemon runs, whose views say so
+# The mark in brackets before a task or a subtask, by its status.
 MARKS = {
     "pending": " ",
     "in_progress": ">",
@@ -22,14 +19,10 @@ MARKS = {
     "blocked": "#",
     "skipped": "-",
 }
-"""The mark in brackets before a task or a subtask, by its status."""
-
+# How a step in progress is shown in a goal with this status, on which no worker is working.
 AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
-"""How a step in progress is shown in a goal with this status, on which no worker is working."""
-
-
+# A shorter part of a text, as `failed`, may stand anywhere and tell something else.
 PART_CHARS_MIN = 12
-"""A shorter part of a text, as `failed`, may stand anywhere and tell something else."""
 
 
 def after_failure(goal: str, agent: str | None) -> list[str]:

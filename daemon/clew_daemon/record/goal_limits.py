@@ -4,12 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clew_daemon.config.profiles import (
-    first_attempt,
-    profile_of,
-    profiled_agent,
-    settings_for,
-)
+from clew_daemon.config import profiles
 from clew_shared.config.agent_tables import (
     Agent,
     CliAgentSettings,
@@ -55,9 +50,9 @@ def limits_of(state: State, settings: Settings) -> Limits:
     """
     agent, most = _own_agent(state, settings), settings.limits.max_actions
     messages = most if isinstance(agent, CommandAgentSettings) else max(2 * most, MESSAGES_MIN)
-    window = settings_for(settings, agent, 0).context.max_iterations
-    table = profile_of(settings, agent).attempts
-    first = first_attempt(settings, agent, state.attempts.turns_needed)
+    window = profiles.settings_for(settings, agent, 0).context.max_iterations
+    table = profiles.profile_of(settings, agent).attempts
+    first = profiles.first_attempt(settings, agent, state.attempts.turns_needed)
     return Limits(
         actions=most,
         messages=messages,
@@ -73,7 +68,7 @@ def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
     """Return the agent of the present attempt with its name, as model and rung set it up; KeyError if there is none."""
     rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
-    agent = profiled_agent(settings, settings.agents.get(name or None))
+    agent = profiles.profiled_agent(settings, settings.agents.get(name or None))
     if not isinstance(agent, LlmAgentSettings):
         return name, agent
     changed = {"temperature": rung.temperature, "mode": rung.mode}
@@ -91,7 +86,7 @@ def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
     agent = _own_agent(state, settings)
     if not isinstance(agent, ModelAgentSettings):
         return Rung()
-    rung = profile_of(settings, agent).attempts.rung(attempt)
+    rung = profiles.profile_of(settings, agent).attempts.rung(attempt)
     if isinstance(agent, CliAgentSettings) and rung.agent is None:
         return Rung()
     return rung

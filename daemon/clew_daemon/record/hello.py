@@ -15,14 +15,7 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import State
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
-from clew_shared.wire.hello import (
-    AttemptTerms,
-    FinishedSubtask,
-    GoalTerms,
-    HelloAnswer,
-    HelloOptions,
-    HelloState,
-)
+from clew_shared.wire import hello as wire
 
 GIVEN_UP_SENT = 20
 
@@ -35,7 +28,7 @@ def hello_answer(
     strategies: list[dict[str, Any]],
     *,
     prompt: Prompt | None = None,
-) -> HelloAnswer:
+) -> wire.HelloAnswer:
     """Return the answer to `hello` for an agent of this kind, without its key; also for `clew context`.
 
     `prompt` is what the agent's next prompt continues with: the goal's last report, or what is known of the model.
@@ -45,7 +38,7 @@ def hello_answer(
     fold = _transcript(state, ledger, settings.context.max_tokens, whole=is_llm)
     folded = fold.folded if is_llm else 0
     return fitted(
-        HelloAnswer(
+        wire.HelloAnswer(
             protocol=1,
             goal_id=state.goal_id,
             epoch=state.epoch,
@@ -57,11 +50,11 @@ def hello_answer(
             notes=state.spec.notes,
             feedback=tuple(state.guidance.feedback),
             checks=state.spec.checks,
-            spec=GoalTerms.model_validate(
-                state.spec.model_dump(include=set(GoalTerms.model_fields))
+            spec=wire.GoalTerms.model_validate(
+                state.spec.model_dump(include=set(wire.GoalTerms.model_fields))
             ),
             attempt=_attempt_terms(state, settings),
-            options=HelloOptions.model_validate(agent_options(settings, agent)),
+            options=wire.HelloOptions.model_validate(agent_options(settings, agent)),
         )
     )
 
@@ -89,12 +82,12 @@ def place_view(state: State) -> dict[str, object]:
 
 def _hello_state(
     state: State, settings: Settings, fold: TranscriptFold, folded: int, prompt: Prompt | None
-) -> HelloState:
+) -> wire.HelloState:
     over = ("completed", "skipped", "failed")
     own: dict[str, object] = {
         "replan_required": state.plan.replan_required or None,
         "finished": [
-            {name: getattr(s, name) for name in FinishedSubtask.model_fields}
+            {name: getattr(s, name) for name in wire.FinishedSubtask.model_fields}
             for t in state.goal.tasks
             for s in t.subtasks
             if s.status in over
@@ -119,10 +112,10 @@ def _hello_state(
         for s, shown in enumerate(task["subtasks"]):  # with the runbook's steps at the current one
             here = (t, s) == state.place and state.subtask
             shown["steps"] = here.steps if here else []
-    return HelloState.model_validate(view | own)
+    return wire.HelloState.model_validate(view | own)
 
 
-def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
+def _attempt_terms(state: State, settings: Settings) -> wire.AttemptTerms:
     limits, present = limits_of(state, settings), state.attempt
     rung = present_rung(state, settings)
     own = {
@@ -131,7 +124,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         "rung": rung.model_dump(mode="json", exclude_none=True),
         "iterations": limits.turns(present.number) if limits.attempts > 1 else None,
     }
-    return AttemptTerms.model_validate(asdict(present) | own)
+    return wire.AttemptTerms.model_validate(asdict(present) | own)
 
 
 def _transcript(

@@ -14,8 +14,7 @@ from clew_shared.record.moment import iso
 
 RAW_OUTPUT_CHARS = 1_000
 OUTCOMES = ("success", "failure", "timeout", "error")
-_RESULTS = {"blocked": "error", "interrupted": "error"}
-"""The outcome of a result that is none itself: a refused or interrupted action has not succeeded."""
+_RESULTS = {"blocked": "error", "interrupted": "error"}  # such an action has not succeeded
 
 
 class CallCost(TypedDict):

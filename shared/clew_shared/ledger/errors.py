@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 
 SEQ_MAX = 2**63 - 1
+# The bounds of the histogram of commits.
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The bounds of the histogram of commits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Self
 
 import apsw
 
-from clew_shared.ledger import schema
+from clew_shared.ledger import opening, schema
 from clew_shared.ledger.chain import Tips, sealed
 from clew_shared.ledger.errors import (
     CommitTimes,
@@ -29,16 +29,6 @@ from clew_shared.ledger.errors import (
     NewEvent,
 )
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
-from clew_shared.ledger.opening import (
-    Checkpoints,
-    OpenFiles,
-    Statement,
-    explained,
-    may_be_retried,
-    open_writing,
-    roll_back,
-    write,
-)
 from clew_shared.ledger.reader import ReadSide
 
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
@@ -52,13 +42,14 @@ PENDING_BYTES_MAX = 256 << 20
 PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothing more is recorded"
 _FAILED_HINT = "nothing more is recorded: stop, repair the disk, and start again; everything acknowledged is kept"
 OnState = Callable[[LedgerState], None] | None
+Statements = Sequence[opening.Statement]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Statements with their rows that become durable together, and the future that waits for it."""
 
-    statements: Sequence[Statement]
+    statements: Statements
     done: asyncio.Future[None]
     count: int
     size: int  # bytes
@@ -79,8 +70,9 @@ class Ledger(ReadSide):
         self.failure: LedgerFailed | None = None
         self.times = CommitTimes()
         self._con, self._tips = con, Tips(con)
-        self._files = OpenFiles(path)
-        self._checkpoints = Checkpoints(con, pages=1)  # what an earlier run left is moved when idle
+        self._files = opening.OpenFiles(path)
+        # what an earlier run left is moved when idle
+        self._checkpoints = opening.Checkpoints(con, pages=1)
         self._on_state = on_state
         self._lock, self._owns_lock = lock, owns_lock
         self._pending = self._pending_bytes = 0
@@ -106,11 +98,11 @@ class Ledger(ReadSide):
 
         Raises LockError, or LedgerTooNew, LedgerCorrupt, LedgerError (not durable there, not readable).
         """
-        with ExitStack() as undo, explained(path):
+        with ExitStack() as undo, opening.explained(path):
             held = lock or undo.enter_context(acquire(beside(path), role=WRITER))
             if not held.held or held.path != beside(path):
                 raise ValueError(f"{held.path} is not the held lock of {path}")
-            con = open_writing(path, vfs=vfs)
+            con = opening.open_writing(path, vfs=vfs)
             undo.callback(con.close)
             opened = cls(path, con, on_state, held, owns_lock=lock is None)
             undo.pop_all()
@@ -147,7 +139,7 @@ class Ledger(ReadSide):
         """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
         await self._write([(sql, [(goal,)]) for sql in schema.PURGE])
 
-    async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
+    async def _write(self, statements: Statements, size: int = 0) -> None:
         self._admit(1, size)
         await self._put(statements, 1, size)
 
@@ -168,7 +160,7 @@ class Ledger(ReadSide):
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
         self.begin()
 
-    def _put(self, statements: Sequence[Statement], count: int, size: int) -> asyncio.Future[None]:
+    def _put(self, statements: Statements, count: int, size: int) -> asyncio.Future[None]:
         job = Job(statements, self.begin().create_future(), count, size)
         self._pending += count
         self._pending_bytes += size
@@ -248,10 +240,10 @@ class Ledger(ReadSide):
             started = time.monotonic()
             try:
                 if statements:
-                    write(self._con, statements)
+                    opening.write(self._con, statements)
             except apsw.Error as error:
-                roll_back(self._con)
-                if not may_be_retried(error, self._con):
+                opening.roll_back(self._con)
+                if not opening.may_be_retried(error, self._con):
                     raise self._final(error) from error
                 busy = isinstance(error, apsw.BusyError)
                 self._tell_state(LedgerState.SLOW if busy else LedgerState.FULL)

@@ -77,9 +77,7 @@ LAST_SEQ = (
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
 HASHES = "SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1"
 # The last event of the goal that recorded last, also if it was purged since.
-TIP = """
-SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged ORDER BY seq DESC LIMIT 1
-"""
+TIP = "SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged ORDER BY seq DESC LIMIT 1"
 LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 # In the order of acceptance; a body that is no JSON is damage, which `verify` names.
@@ -89,8 +87,7 @@ SELECT h.goal, iif(json_valid(CAST(a.body AS TEXT)), json_extract(CAST(a.body AS
  WHERE h.goal <> '' ORDER BY a.seq
 """
 EVENTS_OF_GOAL = """
-SELECT seq, goal, n, kind, body, hash, digest FROM events
- WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?
+SELECT seq, goal, n, kind, body, hash, digest FROM events WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?
 """
 TIP_BEFORE = """
 SELECT n, hash FROM (

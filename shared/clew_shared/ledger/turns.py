@@ -7,16 +7,9 @@ from typing import Self
 
 import apsw
 
-from clew_shared.ledger import schema
+from clew_shared.ledger import opening, schema
 from clew_shared.ledger.chain import Tips
 from clew_shared.ledger.errors import LedgerFailed, NewEvent
-from clew_shared.ledger.opening import (
-    Checkpoints,
-    explained,
-    may_be_retried,
-    open_writing,
-    roll_back,
-)
 from clew_shared.ledger.reader import ReadSide
 
 
@@ -28,13 +21,13 @@ class TurnLedger(ReadSide):
         self._con = con
         self._tips = Tips(con)
         self._failed: LedgerFailed | None = None
-        self._checkpoints = Checkpoints(con)
+        self._checkpoints = opening.Checkpoints(con)
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open or make the ledger at `path`; raises as `Ledger.open` does."""
-        with ExitStack() as undo, explained(path):
-            con = open_writing(path)
+        with ExitStack() as undo, opening.explained(path):
+            con = opening.open_writing(path)
             undo.callback(con.close)
             opened = cls(path, con)
             undo.pop_all()
@@ -54,17 +47,17 @@ class TurnLedger(ReadSide):
         """
         if self._failed:
             raise self._failed
-        with explained(self.path):
+        with opening.explained(self.path):
             self._con.execute("BEGIN IMMEDIATE")
         try:
             moved = self._con.execute(schema.LAST_SEQ).get != self._tips.seq
             if moved:
                 self._tips = Tips(self._con)
             yield moved
-            with explained(self.path):
+            with opening.explained(self.path):
                 self._commit()
         except BaseException:
-            roll_back(self._con)
+            opening.roll_back(self._con)
             with suppress(apsw.Error):  # the first error is the one to report
                 self._tips = Tips(self._con)
             raise
@@ -75,7 +68,7 @@ class TurnLedger(ReadSide):
     def append(self, entries: Sequence[NewEvent]) -> list[int]:
         """Append entries within a turn, and return their seqs."""
         rows = self._tips.rows_of(entries)
-        with explained(self.path):
+        with opening.explained(self.path):
             self._con.executemany(schema.APPEND, rows)
         return [row[0] for row in rows]
 
@@ -92,7 +85,7 @@ class TurnLedger(ReadSide):
         try:
             self._con.execute("COMMIT")
         except apsw.IOError as error:
-            if may_be_retried(error, self._con):
+            if opening.may_be_retried(error, self._con):
                 raise
             hint = "a failed fsync is not retried: repair the disk, then start again"
             self._failed = LedgerFailed(self.path, f"cannot be written: {error}", hint)
