@@ -76,7 +76,6 @@ class Bootstrap:
 
 
 def ledger_file(places: Places, settings: Settings) -> Path:
-    """Return the file of the ledger."""
     return Path(settings.ledger.located(str(places.state)).removeprefix("sqlite:///"))
 
 
@@ -154,7 +153,6 @@ def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
 
 
 def warn_of(outdated: Iterable[str]) -> None:
-    """Log what the config says that is not used any more."""
     for sentence in outdated:
         structlog.get_logger().warning("config.outdated", message=sentence)
 

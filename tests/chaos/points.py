@@ -39,7 +39,7 @@ DAEMON = {
     "ready": "clew_daemon.host.own_process:Notifier.ready",
     "shut_down": "clew_daemon.app.lifecycle:App._shut_down",
     "supervisor.stop": "clew_daemon.supervision.supervisor:Supervisor.stop",
-    "reload.read": "clew_daemon.app.reloader:reload",
+    "reload.read": "clew_daemon.app.housekeeping:reload",
     "reload.adopt": "clew_daemon.record.goals:GoalStore.adopt",
     "control.start": "clew_daemon.control.server:Control.start",
     "control.answer": "clew_daemon.control.server:Control._answer",

@@ -24,8 +24,8 @@ from sim_cells import Children, SimChannel, SimExecutor, SimView, cell, stood_on
 from sim_ledger import SimLedger
 from sim_world import HAPPENINGS, World
 
+from clew_daemon.app.housekeeping import reload
 from clew_daemon.app.lifecycle import complete_undos
-from clew_daemon.app.reloader import reload
 from clew_daemon.config import profiles
 from clew_daemon.control import requests as ask
 from clew_daemon.control.goal_changes import GoalChanges

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from clew_daemon.inbox.goalfile.front import KEYS as FRONT_KEYS
 from clew_daemon.inbox.goalfile.keys import GoalFileError
-from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.locating import workspace_fault
+from clew_daemon.inbox.goalfile.parse import goal_id, parse, workspace_fault
 from clew_daemon.reading.submission import GoalSource, SubmitOptions, merged
 from clew_shared.config.places import places
 

@@ -1,11 +1,9 @@
 """Which goals get a worker now, when a crash restarts one, and how many LLM calls run at once."""
 
-import asyncio
-
 import pytest
 
 from clew_daemon.host.folders import overlap
-from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, is_loopback
 from clew_daemon.record.dependencies import KnownGoals, cycle, holder
 from clew_daemon.supervision.restart import Crashes, wait_s
 from clew_daemon.supervision.schedule import due, ready, waits_for
@@ -162,26 +160,13 @@ def test_another_machine_is_not(url):
     ],
 )
 async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
-    endpoint, allowed = LlmSlots().of(url), calls_at(url, limit)
+    endpoint = LlmSlots().of(url, limit)
     for _ in range(calls):
-        assert not endpoint.is_full(allowed)
-        await endpoint.acquire(allowed)
-    assert endpoint.is_full(allowed)
+        assert not endpoint.locked()
+        await endpoint.acquire()
+    assert endpoint.locked()
 
 
-async def opened(*calls):
-    """Return which of these tasks have their call."""
-    await asyncio.sleep(0)
-    return [call.done() for call in calls]
-
-
-async def test_calls_are_served_in_order_each_by_the_number_of_its_goal():
-    endpoint = LlmSlots().of("http://localhost:1")
-    await endpoint.acquire(1)
-    waiting = [asyncio.ensure_future(endpoint.acquire(calls)) for calls in (1, 1, 1)]
-    assert await opened(*waiting) == [False, False, False]
-    waiting[0].cancel()
-    endpoint.release()
-    assert await opened(*waiting) == [True, True, False]
-    endpoint.release()
-    assert await opened(*waiting) == [True, True, True]
+async def test_calls_of_one_server_wait_for_each_other_whatever_the_path():
+    slots = LlmSlots()
+    assert slots.of("http://localhost:1/v1", None) is slots.of("http://LOCALHOST:1", 1)

@@ -1,18 +1,24 @@
-"""What the daemon does beside its goals: it says how it is, watches over its ledger, tidies up, feeds the watchdog."""
+"""What the daemon does beside its goals: it says how it is, watches over its ledger, tidies up, reloads its config."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from clew_daemon import VERSION
-from clew_daemon.bootstrap import Bootstrap, failed
+from clew_daemon.bootstrap import Bootstrap, configure_log, failed, preload, record_places, warn_of
+from clew_daemon.config import configfile
+from clew_daemon.config.configfile import ConfigFileError
+from clew_daemon.control.server import ControlError
 from clew_daemon.host import tasks
 from clew_daemon.host.own_process import Notifier
 from clew_daemon.host.tasks import LastKnown
@@ -23,6 +29,15 @@ from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.afterwards import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.config.settings import (
+    LATER_TABLES,
+    LIVE_TABLES,
+    SettingChange,
+    SettingsError,
+    changes,
+    load,
+)
+from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.ledger import SLOW_S, Ledger
@@ -33,6 +48,8 @@ STATUS_EVERY_S = 1.0
 SANDBOX = {"landlock_abi", "isolation", "messages"}
 LOOK_EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
+ERROR_CHARS = 4_000
+_KEY_ENV = re.compile(r"agents\..+\.api_key_env")
 
 
 class Status:
@@ -253,3 +270,80 @@ class Housekeeping:
             if ledger.state is LedgerState.FULL or await ledger.sync(interval_s):
                 notifier.tell("WATCHDOG=1")
             await asyncio.sleep(interval_s)
+
+
+# -- the config, reloaded on SIGHUP and by `clew reload`: all of it is checked first, and where anything is wrong,
+# nothing changes
+
+
+def reload(
+    path: Path, env: Mapping[str, str], now: Settings, visible: Mapping[str, str] = os.environ
+) -> tuple[Settings, list[SettingChange], tuple[str, ...]]:
+    """Return the settings from now on, every key that changed, and what is said of keys that are not used any more.
+
+    Raises SettingsError, or ConfigFileError where the file cannot be read. `env` is the environment that the daemon was
+    started with, `visible` what is left of it. Tables that need a restart stay as they are, and their changes are
+    named. A table without a change stays the same object.
+    """
+    loaded = load(configfile.read(path), env, str(path))
+    fresh, tables = loaded.settings, (*LIVE_TABLES, *LATER_TABLES)
+    taken = {t: getattr(fresh, t) for t in tables if getattr(fresh, t) != getattr(now, t)}
+    workers = {"max_workers": fresh.daemon.max_workers}
+    taken["daemon"] = now.daemon.model_copy(update=workers)
+
+    def needs_restart(change: SettingChange) -> bool:
+        """Return whether it names a key's variable that is missing, or was not hidden when the daemon started."""
+        name, is_key = change.new, _KEY_ENV.fullmatch(change.key)
+        return bool(name is not None and is_key and not (name in env and name not in visible))
+
+    found = [
+        replace(one, applies="after a restart") if needs_restart(one) else one
+        for one in changes(now, fresh)
+    ]
+    return now.model_copy(update=taken), found, loaded.outdated
+
+
+def config_error(path: Path, env: Mapping[str, str]) -> str | None:
+    """Return why the file would be rejected, all errors of it; None if it would not be. It blocks."""
+    try:
+        load(configfile.read(path), env, str(path))
+    except (ConfigFileError, SettingsError) as error:
+        return str(error)[:ERROR_CHARS]
+    return None
+
+
+async def reload_on_signals(hangup: asyncio.Event, reload: Callable[[], Awaitable[object]]) -> None:
+    """Reload whenever `hangup` is set; signals that come together are one."""
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        with contextlib.suppress(ControlError):
+            await reload()
+
+
+async def apply_config(
+    daemon: DaemonParts, supervisor: Supervisor, status: Status
+) -> list[SettingChange]:
+    """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
+    status.reloading()
+    try:
+        settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
+        configure_log(daemon.places, settings, daemon.keys)
+    except (SettingsError, ConfigFileError, OSError) as error:
+        log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
+        raise ControlError(f"nothing was changed:\n{error}") from None
+    else:
+        daemon.settings = settings
+        daemon.goals.adopt(settings, daemon.settings_of)
+        daemon.nursery.preload = preload(settings)
+        supervisor.reloaded()
+        await asyncio.to_thread(record_places, daemon.places, settings, daemon.keys)
+        warn_of(outdated)
+        log.info(
+            "config.reloaded",
+            changed={c.key: {"old": c.old, "new": c.new} for c in changed},
+            restart_needed=[c.key for c in changed if c.applies == "after a restart"],
+        )
+        return changed
+    finally:
+        status.reloaded()

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,8 +19,14 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.app.housekeeping import Housekeeping, LedgerWatch, Status
-from clew_daemon.app.reloader import ConfigWatch, Reloader
+from clew_daemon.app.housekeeping import (
+    Housekeeping,
+    LedgerWatch,
+    Status,
+    apply_config,
+    config_error,
+    reload_on_signals,
+)
 from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
@@ -158,10 +165,10 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        config = ConfigWatch(self._places.config, daemon.keys.env)
-        self._status.describe(daemon, self._supervisor, config.error)
-        self._reloader = Reloader(daemon, self._supervisor, self._status)
-        view, reload = self._status.view, self._reloader.reload
+        fault = partial(config_error, self._places.config, daemon.keys.env)
+        self._status.describe(daemon, self._supervisor, fault)
+        self._reload = partial(apply_config, daemon, self._supervisor, self._status)
+        view, reload = self._status.view, self._reload
         handlers = ControlHandlers(daemon, self._supervisor, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = Inbox(
@@ -199,7 +206,7 @@ class App:
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)
-        self._housekeeping.run(self._reloader.on_signals(self._hangup))
+        self._housekeeping.run(reload_on_signals(self._hangup, self._reload))
         self._housekeeping.run(self._status.follow())
         self._status.ready()
         states = self._daemon.goals.states().values()

@@ -68,7 +68,6 @@ CONTINUED = (GoalStatus.WAITING, GoalStatus.BLOCKED, GoalStatus.FAILED)
 
 
 def trouble(ledger: Ledger) -> str:
-    """Return why the ledger does not record."""
     return "the disk does not answer" if ledger.has_room else "the disk is full"
 
 
@@ -108,7 +107,6 @@ class GoalChanges:
         return {"results": await asyncio.gather(*(self._result(verb, goal) for goal in goals))}
 
     def _id_of(self, name: str) -> str:
-        """Return the id for a name; the name itself if it matches no goal."""
         try:
             return self._lookup.find(name).state.goal_id
         except ControlError:

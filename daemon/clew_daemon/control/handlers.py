@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -115,11 +116,7 @@ class ControlHandlers:
             case "executor_env":  # for `clew doctor`, which may have been started with another one
                 return {**executor_env(settings, self._d.keys.env, self._d.git)}
             case "reload":
-                shown = ("key", "old", "new", "applies")
-                changes = await self._apply_config()
-                return {
-                    "changes": [{name: getattr(one, name) for name in shown} for one in changes]
-                }
+                return {"changes": [asdict(one) for one in await self._apply_config()]}
             case _:
                 return await self._view()
 

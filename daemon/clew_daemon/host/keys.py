@@ -125,7 +125,6 @@ class Keys:
 
 
 def read_key(path: Path, *, credential: bool = False) -> str:
-    """Read a key file; see `read_secret`."""
     raw = read_secret(path, "key file", KEY_BYTES_MAX, credential=credential)
     return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 

@@ -14,7 +14,6 @@ VIEW_NICE = 5
 
 
 def let_others_first() -> None:
-    """Lower the priority of this process, a view."""
     os.nice(VIEW_NICE)
 
 

@@ -90,7 +90,6 @@ class GoalQueue:
         self._due.put_nowait(goal)
 
     def start(self) -> None:
-        """Start with what is due."""
         self._task = start(self._run())
 
     async def stop(self) -> None:

@@ -78,7 +78,6 @@ def _home_option(home: Path | None) -> str:
 
 
 def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
-    """Return where the user's own unit is."""
     config = env.get("XDG_CONFIG_HOME", "")
     home = Path(env.get("HOME", "~")).expanduser()
     base = Path(config) if config.startswith("/") else home / ".config"

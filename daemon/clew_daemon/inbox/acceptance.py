@@ -12,8 +12,7 @@ import structlog
 
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.locating import located
+from clew_daemon.inbox.goalfile.parse import goal_id, located, parse
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record import dependencies
 from clew_shared.core.core import Core

@@ -230,7 +230,6 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
 
 
 def error_path(rejected: Path) -> Path:
-    """Return where the reason for a rejected file stands."""
     return rejected.with_name(f"{rejected.name}.error.txt")
 
 
@@ -252,7 +251,6 @@ def _refuse_written(path: Path) -> None:
 
 
 def _on_network(fd: int) -> bool:
-    """Return whether a file is on a network file system."""
     found = (ctypes.c_long * 64)()  # more than struct statfs has; its first member is the type
     fstatfs = ctypes.CDLL(None).fstatfs
     return bool(fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
@@ -324,7 +322,6 @@ def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path
 
 
 def _why_not(path: Path) -> str:
-    """Return why an entry of the inbox will not be taken, "" if it will be."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -339,7 +336,6 @@ def _why_not(path: Path) -> str:
 
 
 def _reason(path: Path) -> str:
-    """Return the first words of NAME.error.txt, on one line."""
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(error_path(path), flags), "rb") as stream:

@@ -234,7 +234,6 @@ class Inbox:
             self._defer(one, f"{what}: {error.strerror}")
 
     def _defer(self, one: Found, error: str) -> None:
-        """Leave a file for later, with a back-off."""
         if one.tries == 0:
             self.logs.warning("inbox.deferred", name=one.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)

@@ -66,7 +66,6 @@ def coloured(entry: Mapping[str, Any]) -> str:
 
 
 def plain(entry: Mapping[str, Any]) -> str:
-    """Return the same line without styles."""
     return "".join(text for text, _ in pieces(entry))
 
 

@@ -206,7 +206,6 @@ class CellRules:
 def executor_env(
     settings: Settings, env: Mapping[str, str], git: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of an executor, without its private HOME and TMPDIR."""
     return {**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
 
 

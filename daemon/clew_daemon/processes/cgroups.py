@@ -76,7 +76,6 @@ class CellGroup:
         return True
 
     def members(self) -> list[int]:
-        """Return the processes in it."""
         found: list[int] = []
         for folder, _, _ in os.walk(self.path):
             with contextlib.suppress(OSError):

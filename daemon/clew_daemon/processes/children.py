@@ -40,7 +40,6 @@ class Child:
     ended: asyncio.Future[int]
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
-        """Send a signal, if it still runs."""
         if not self.ended.done():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)

@@ -50,7 +50,6 @@ class Missing:
     gone: bool = False
 
     def question(self, state: State) -> Question:
-        """Return the question to a person about what to do."""
         choices = ["fixed"]
         if self.stranger or self.gone:
             choices = ["put_back", "accept" if self.stranger else "empty"]

@@ -21,8 +21,7 @@ from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.parse import decoded, parse
-from clew_daemon.inbox.locating import located
+from clew_daemon.inbox.goalfile.parse import decoded, located, parse
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance

@@ -97,7 +97,6 @@ class GoalRun:
                 await self._work_in(core, guard)
 
     async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
-        """Run one worker after the other in the goal's folder, until the goal rests."""
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
             if await self._d.goals.decide(core, lambda core: core.hold_to_limits(time.time())):

@@ -100,7 +100,6 @@ class RestartHistory:
         return self._crashes.setdefault(goal, Crashes())
 
     def run_failed(self, goal: str) -> None:
-        """Note that a run ended by an unexpected error, which counts as a crash."""
         self._failed.add(goal)
 
     def goal_started(self, goal: str) -> None:

@@ -142,7 +142,6 @@ class Supervisor:
     # A goal may have no worker: then nothing happens.
 
     async def halt(self, goal: str, reason: str) -> None:
-        """Stop a goal's worker and wait until all of it has ended."""
         self.tell_to_stop(goal, reason)
         await self.finished(goal)
 

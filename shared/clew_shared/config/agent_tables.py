@@ -12,7 +12,6 @@ from pydantic import (
     Field,
     Tag,
     ValidationInfo,
-    field_validator,
 )
 
 NumberT = TypeVar("NumberT", int, float)
@@ -57,7 +56,6 @@ def _text(text: str) -> str:
 
 
 def _path(text: str) -> str:
-    """Return a path that can be used as it stands; else ValueError."""
     if text.startswith("~") and text[1:2] not in ("", "/"):
         try:
             Path(text).expanduser()
@@ -161,13 +159,6 @@ class CliAgentSettings(Table):
     credentials: Annotated[AbsolutePaths, Field(max_length=CREDENTIALS_MAX)] = ()
     refresh_credentials: bool = False
     args: Annotated[Texts, Field(max_length=ARGUMENTS_MAX)] = ()
-
-    @field_validator("refresh_credentials")
-    @classmethod
-    def _has_credentials(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and info.data.get("credentials") == ():
-            raise ValueError("has nothing to write back: name the files in `credentials`")
-        return value
 
     @property
     def looked_for(self) -> str:

@@ -37,7 +37,6 @@ class Places:
 
     @property
     def socket(self) -> Path:
-        """The control socket of a daemon with these places."""
         return self.run / "control.sock"
 
     @property

@@ -8,7 +8,7 @@ those of file and environment together.
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -186,8 +186,6 @@ class _Source:
         try:
             settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
-            if self._respelled(error):
-                return self._validated()
             for details in error.errors():
                 at = _location(details)
                 self._faults.append((self._place(at), _sentence(details, at, self._raw)))
@@ -195,19 +193,6 @@ class _Source:
             if not self._faults:
                 return settings
         raise SettingsError(sorted(self._faults, key=_by_line))
-
-    def _respelled(self, error: ValidationError) -> bool:
-        """Restore the spelling of text where the environment's `123` or `true` was meant as text."""
-        found = False
-        for fault in error.errors():
-            location = _location(fault)
-            name = self._overrides.get(location)
-            is_text_wanted = fault["type"] in {"string_type", "literal_error"}
-            if name and is_text_wanted and not isinstance(fault["input"], str):
-                parts = [part.lower().replace("-", "_") for part in location]
-                self._put(parts, self._env[name])
-                found = True
-        return found
 
     def _place(self, location: Location) -> str:
         """Return where the key, or what is nearest around it, was written."""
@@ -224,7 +209,6 @@ class _Source:
 
 
 def _literal(text: str) -> Any:
-    """Return the text as a TOML value if it is one, else the text itself."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -269,24 +253,15 @@ def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any])
         hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
         return f"unknown {'table' if len(location) == 1 else 'key'} `{dotted(location)}`; {hint}"
     if details["type"] == "union_tag_invalid":
-        given = raw["agents"][location[1]].get("kind")
-        kinds = ", ".join(AGENT_KINDS)
-        wanted = f"must be one of {kinds}, not {_shown(given)}{_meant(given, AGENT_KINDS)}"
+        given = _shown(raw["agents"][location[1]].get("kind"))
+        wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {given}"
     elif details["type"] == "union_tag_not_found":
         wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
     else:
         shown = _shown(details["input"])
         quoted = shown if shown.startswith('"') else json.dumps(shown)
         wanted = requirement(details, shown, quoted, text="text in quotes")
-        if details["type"] == "literal_error":
-            allowed = re.findall(r"'([^']*)'", details.get("ctx", {})["expected"])
-            wanted += _meant(details["input"], allowed)
     return f"`{dotted(location)}` {wanted}"
-
-
-def _meant(given: object, known: Collection[str]) -> str:
-    meant = closest(given, known) if isinstance(given, str) else None
-    return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
 def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ spans two keys is checked at the later one, so that the error has a place.
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from clew_shared.config.agent_tables import (
     AbsolutePaths,
@@ -222,14 +222,6 @@ class ContextSettings(Table):
         default_factory=dict
     )
 
-    @field_validator("models")
-    @classmethod
-    def _distinct(cls, value: dict[str, ModelProfile]) -> dict[str, ModelProfile]:
-        names = [name.strip().lower() for name in value]
-        if same := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"must not have two profiles for {same!r}: case makes no difference")
-        return value
-
 
 class AttemptSettings(Table):
     """When an agent that is stuck starts afresh at its subtask, and how (docs/attempts.md)."""
@@ -241,7 +233,6 @@ class AttemptSettings(Table):
     ladder: Ladder = (Rung(), Rung(temperature=0.7, mode="json"), Rung(temperature=0.9))
 
     def rung(self, attempt: int) -> Rung:
-        """Return how an attempt differs, counted from 1; the last rung repeats."""
         return self.ladder[min(attempt, len(self.ladder)) - 1] if self.ladder else Rung()
 
 
@@ -280,7 +271,6 @@ class LedgerSettings(Table):
     keep_days: Seconds = 90.0
 
     def located(self, state: str) -> str:
-        """Return the url with `<state>` filled in."""
         return self.url.replace("<state>", state)
 
 

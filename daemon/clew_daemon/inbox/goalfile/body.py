@@ -84,7 +84,6 @@ class Body:
 
     @property
     def notes(self) -> str:
-        """All the prose, for the agent."""
         return "\n\n".join(self._notes)
 
     def _take_plain(self, body: str) -> None:
@@ -231,7 +230,6 @@ def _first_words(body: str) -> str:
 
 
 def _inline(block: SyntaxTreeNode) -> str:
-    """Return the text of a heading or paragraph."""
     return " ".join(child.content for child in block.children if child.type == "inline").strip()
 
 
@@ -252,13 +250,11 @@ def _language(fence: SyntaxTreeNode) -> str:
 
 
 def _file_of(fence: SyntaxTreeNode) -> str | None:
-    """Return the path of a fence with `file=PATH`, None without."""
     found = FILE.search(fence.info)
     return next((part for part in found.groups() if part is not None), "") if found else None
 
 
 def _is_step(block: SyntaxTreeNode) -> bool:
-    """Return whether a block is a command to run or a file to write."""
     return block.type == "fence" and (_file_of(block) is not None or _language(block) in SHELLS)
 
 
@@ -280,7 +276,6 @@ def _commands(blocks: list[SyntaxTreeNode]) -> Iterator[str]:
 
 
 def _code_of(text: str) -> str:
-    """Return the code where the text is one piece of inline code and nothing else."""
     found = re.fullmatch(r"(`+)([^`]|[^`].*[^`])\1", text, re.DOTALL)
     return " ".join(found[2].split()) if found and found[1] not in found[2] else ""
 

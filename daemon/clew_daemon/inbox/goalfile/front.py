@@ -106,7 +106,6 @@ def composed(front: str) -> yaml.MappingNode | None:
 
 
 def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:
-    """Return plain values as YAML's nodes."""
     node = yaml.compose(yaml.safe_dump(dict(values)), Loader=yaml.SafeLoader)
     assert isinstance(node, yaml.MappingNode)  # noqa: S101 - a mapping in is a mapping out
     return node
@@ -205,7 +204,6 @@ def _dotted(path: NodePath) -> str:
 
 
 def _given(node: yaml.Node) -> str:
-    """Return a value as messages show it."""
     if isinstance(node, yaml.ScalarNode):
         return f"`{cut(node.value)}`" if node.value else "nothing"
     return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"

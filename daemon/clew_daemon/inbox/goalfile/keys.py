@@ -43,7 +43,6 @@ class GoalFileError(ValueError):
 
 
 def cut(text: str) -> str:
-    """Return a piece of the file as messages show it."""
     return in_whole_words(text, 60)
 
 
@@ -112,7 +111,6 @@ def _listed(value: Any) -> Any:
 
 
 def _by_name(value: Any) -> Any:
-    """Return commands by name, or by number from 0 where they have none."""
     is_named = isinstance(value, dict)
     return value if is_named else dict(enumerate(value if isinstance(value, list) else [value]))
 

@@ -1,19 +1,23 @@
 """Goal files: bytes in, a goal or all its errors out (docs/goal-files.md).
 
-Pure: no clock is read, the config's agents come in as names, and the caller says where a workspace is. Whatever
-the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
+`parse` is pure: no clock is read, the config's agents come in as names, and the caller says where a workspace is (by
+`located`). Whatever the bytes are, it returns a goal or raises GoalFileError, in bounded time.
 """
 
+import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.body import Body
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
+from clew_shared.config.places import Places, default_places, expanded
 from clew_shared.record.spec import PlannedTask
+from clew_shared.text.plain import plain, recordable
 
 BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX = 40
@@ -108,3 +112,57 @@ def decoded(raw: bytes) -> str:
     if not text.strip():
         raise GoalFileFault(None, "the file is empty: write what to do")
     return re.sub(r"\r\n?", "\n", text)
+
+
+# -- where a goal may work: the folder that a `workspace:` means, with its links resolved, unless it is clew's own
+
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
+"""What is there is not on a disk, and an action sees something else there than the daemon."""
+
+
+def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
+    """Return the folder that the text of a `workspace:` means, on whatever disk that is.
+
+    ValueError where no goal may work there: in or around the folders of this home or of the default one.
+    """
+    try:
+        folder = expanded(workspace, env).resolve()
+    except (OSError, RuntimeError) as error:  # a ring of links
+        reason = f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
+        raise ValueError(reason) from None
+    shown = recordable(str(folder))
+    if str(folder) != shown:  # by HOME, or by a link
+        raise ValueError(f"{shown} has bytes that are not UTF-8: choose another folder")
+    other = default_places(env) if places.home is not None else None
+    if fault := workspace_fault(folder, _resolved(places), other and _resolved(other)):
+        raise ValueError(fault)
+    return folder
+
+
+def _resolved(places: Places) -> Places:
+    """Return the places with their links resolved, as far as that can be done."""
+    named = {"config": places.config, **places.folders}
+    return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})
+
+
+def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
+    """Return why a goal may not work there, or None; all paths absolute and links resolved.
+
+    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
+    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
+    """
+    wanted = Path(os.path.normpath(workspace))
+    if wanted == Path("/") or not wanted.is_absolute():
+        return f"must be the absolute path of a folder below /, not {workspace}"
+    for folder in SYSTEM_FOLDERS:
+        if wanted.is_relative_to(folder):
+            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
+    for own in filter(None, (places, other)):
+        configs = [own.config] if own.home else [own.config, own.config.parent]
+        within = wanted != own.workspaces and wanted.is_relative_to(own.workspaces)
+        for place in (*own.folders.values(), *configs):
+            if place.is_relative_to(wanted) or (wanted.is_relative_to(place) and not within):
+                return f"{workspace} is, contains or is inside clew's own {place}: choose another folder"
+        if within:
+            break
+    return None
