@@ -39,7 +39,7 @@ d          dark or light
 q          quit; the goals continue
 
 Before a change its command is shown, and you confirm it.
-! before a goal: it needs you."""
+! before a goal: it needs you. Esc closes this."""
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
 TICK_S = 10.0
@@ -55,22 +55,14 @@ SCREENS: dict[ViewName, type[GoalViewScreen]] = {
 class Dialog(ModalScreen[Answer]):
     """A box in front of the screen, with a text, a command mostly, above some widgets; it returns an answer."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "Close")]
+
     def __init__(self, text: str, *below: Widget) -> None:
         super().__init__()
         self._text, self._below = text, below
 
     def compose(self) -> ComposeResult:
         yield Vertical(Static(Text(self._text)), *self._below, classes="dialog")
-
-
-class KeysDialog(Dialog[None]):
-    """Shows the keys; any key closes it."""
-
-    def __init__(self) -> None:
-        super().__init__(KEYS)
-
-    def on_key(self) -> None:
-        self.dismiss()
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -81,7 +73,7 @@ class ConfirmDialog(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("y", "dismiss(True)", "Yes"),
-        ("n,escape", "dismiss(False)", "No"),
+        ("n", "dismiss(False)", "No"),
     ]
 
     def __init__(self, command: str) -> None:
@@ -98,9 +90,7 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class AskDialog(Dialog[str]):
-    """Asks for the rest of a command, a text or one of some choices; returns it, "" for none."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss('')", "Cancel")]
+    """Asks for the rest of a command, a text or one of some choices; returns it."""
 
     def __init__(self, command: str, hint: str = "", choices: Sequence[str] = ()) -> None:
         options = OptionList(*(Text(clean(one)) for one in choices))
@@ -203,7 +193,7 @@ class TopApp(App[None]):
 
     def action_keys(self) -> None:
         if not isinstance(self.screen, ModalScreen):
-            self.push_screen(KeysDialog())
+            self.push_screen(Dialog[None](KEYS))
 
     def action_dark(self) -> None:
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
