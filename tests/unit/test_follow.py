@@ -107,19 +107,6 @@ def shape(events):
     return [(one["seq"], one["goal"], one["event"]) for one in events]
 
 
-async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_from_then_on(
-    daemon,
-):
-    await daemon.record(1, 2)
-    async with client(daemon) as one:
-        begun = (await one.ask())["result"]
-        assert [goal["id"] for goal in begun["goals"]] == ["a", "b"]
-        assert begun["reset"] is False
-        await daemon.record(3)
-        await daemon.record(4, 5)
-        assert shape(await one.events(3)) == (await recorded(daemon))[2:]
-
-
 async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
     await daemon.append(b'{"kind":"noted"}', goal="kept")
     before = str(Cursor.at_end(daemon.ledger))

@@ -260,40 +260,21 @@ def test_a_goal_that_needs_a_person_names_the_command_that_answers(known, answer
     assert (view["needs_person"], view["answer"]) == (answer is not None, answer)
 
 
-@pytest.fixture
-def greeted():
-    return Work(greeted=True)
+def test_what_an_agent_does_now_is_a_call_a_running_action_or_a_check_each_since_it_began(agent):
+    work = Work(greeted=True, llm_since=60.0)
 
+    def now():
+        found = now_view(agent.state, work)
+        return found["doing"], found["since"][11:19], found["what"]
 
-def test_an_llm_call_is_thinking_since_it_began(agent, greeted):
-    greeted.llm_since = 60.0
-    found = now_view(agent.state, greeted)
-    assert found == {
-        "doing": "thinking",
-        "since": "1970-01-01T00:01:00.000000+00:00",
-        "what": "LLM call",
-    }
-    greeted.llm_queued = True
-    assert now_view(agent.state, greeted)["what"] == "waiting for a free LLM slot"
-
-
-def test_an_action_in_flight_is_a_tool_that_runs(agent, greeted):
-    agent.at = 120.0
-    verdict = agent.core.propose("run_cmd", {"cmd": "make"}, agent.at)
-    found = now_view(agent.state, greeted)
-    assert found["doing"] == "tool"
-    assert found["since"] == "1970-01-01T00:02:00.000000+00:00"
-    assert found["what"] == f"#{verdict.seq} make"
-
-
-def test_checks_count_before_all_else(agent, greeted):
-    greeted.llm_since = 60.0
-    greeted.check, greeted.check_since = "tests_pass", 90.0
-    assert now_view(agent.state, greeted) == {
-        "doing": "checks",
-        "since": "1970-01-01T00:01:30.000000+00:00",
-        "what": "check tests_pass",
-    }
+    assert now() == ("thinking", "00:01:00", "LLM call")
+    work.llm_queued = True
+    assert now() == ("thinking", "00:01:00", "waiting for a free LLM slot")
+    work.check, work.check_since = "tests_pass", 90.0
+    assert now() == ("checks", "00:01:30", "check tests_pass")
+    work = Work(greeted=True)
+    verdict = agent.core.propose("run_cmd", {"cmd": "make"}, 120.0)
+    assert now() == ("tool", "00:02:00", f"#{verdict.seq} make")
 
 
 class Told:
