@@ -49,15 +49,16 @@ def test_the_tree_tells_how_much_of_each_task_is_done(played):
 def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://x/v1", until=AT + 60))
     lines = drawn(agent)
-    assert f"waits for: the endpoint http://x/v1, since {local(AT)}" in lines
-    assert f"    until {local(AT + 60)}; now: clew continue {agent.state.goal_id}" in lines
+    until = f"(until {local(AT + 60)})"
+    assert f"waits: the endpoint http://x/v1 {until}, since {local(AT)}" in lines
+    assert f"    continue now: clew continue {agent.state.goal_id}" in lines
     assert f"waits for the endpoint http://x/v1 (until {local(AT + 60)})" in listed(agent)[1]
 
 
 def test_a_paused_goal_is_called_paused_everywhere(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
     lines = drawn(agent)
-    assert f"paused since {local(AT)}; continue: clew continue {agent.state.goal_id}" in lines
+    assert f"waits: until `clew continue`, since {local(AT)}" in lines
     assert " paused " in listed(agent)[1]
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 

@@ -51,25 +51,17 @@ def status_style(goal: GoalView) -> str:
     return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
 
 
-def its_time(waits: str) -> str:
-    """Return the time where a goal waits for nothing else (`not_before`), in words; "" where it does."""
-    until = waits.removeprefix("waits until ")
-    return "" if until == waits else local(until)
-
-
-def waited_for(text: str) -> str:
-    """Return what a goal waits for, without the words `waits for`."""
-    return text.removeprefix("waits for ").removeprefix("waits ")
-
-
 def stands_for(goal: GoalView) -> str:
     """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
     if standing(goal) == PAUSED:
         return "until `clew continue`"
     if waiting := goal.get("waiting"):
-        if moment := its_time(waiting["for"]):
-            return f"until {moment}"
-        what, until = waited_for(waiting["for"]), waiting.get("until")
+        what, until = (
+            waiting["for"].removeprefix("waits for ").removeprefix("waits "),
+            waiting.get("until"),
+        )
+        if what.startswith("until "):  # it waits for nothing else
+            return f"until {local(what.removeprefix('until '))}"
         return f"{what} (until {local(until)})" if until and "until" not in what else what
     return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed") else ""
 

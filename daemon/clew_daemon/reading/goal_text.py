@@ -23,9 +23,8 @@ from clew_daemon.reading.goal_list import (
     ENDED,
     GoalView,
     activity,
-    its_time,
+    stands_for,
     status_style,
-    waited_for,
 )
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
@@ -46,14 +45,13 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
 
     `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
     """
-    at = time.time() if at is None else at
+    at, missing = time.time() if at is None else at, detail["snapshots"]["missing"]
     return [
         *head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_attempt_lines(detail),
         *([("again: ", "bold yellow"), (clean(rerun_text(one)), "")] for one in detail["reruns"]),
-        *_cost_lines(detail),
-        *_snapshot_lines(detail["snapshots"]),
+        *(paragraph("no snapshot: ", missing, "bold yellow") if missing else []),
         *_tree_lines(detail),
         *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
         *([(f"{INDENT}{clean(one)}", "magenta")] for one in detail["blocked_actions"]),
@@ -87,8 +85,11 @@ def head_lines(detail: GoalView, at: float) -> list[Line]:
 
 
 def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
-    """Return the goal's names and places, its times, and whether its completion was verified."""
-    age_s, worked = detail.get("age_s") or 0.0, detail["cost"]["active_s"]
+    """Return the goal's names and places, its times and costs, what it changed, and whether that was verified."""
+    age_s, cost, known = detail.get("age_s") or 0.0, detail["cost"], detail["snapshots"]
+    sent, used = cost["tokens_in"], f"{thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
+    cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
+    llm = f"{counted(cost['calls'], 'call')}, {thousands(sent)} tokens in{cached}, {used}"
     accepted = f"{local(detail['accepted_at'])}, {duration(age_s, whole=True)} ago"
     facts = {
         "name": detail.get("name"),
@@ -96,7 +97,10 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
         "agent": detail.get("agent"),
         "accepted": accepted if age_s else "",
         "ended": local(detail.get("ended_at") or at) if detail["status"] in ENDED else "",
-        "working time": duration(worked) if worked else "",
+        "working time": duration(cost["active_s"]) if cost["active_s"] else "",
+        "LLM": llm if cost["calls"] else "",
+        "changed": changed_text(known),
+        "undo": known.get("undo"),
         "report": report,
     }
     lines: list[Line] = [
@@ -124,25 +128,6 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     for fact in ground_facts(0, last["kept"], last["left"]):
         lines += paragraph(INDENT, fact)
     return lines
-
-
-def _cost_lines(detail: GoalView) -> list[Line]:
-    cost, sent = detail["cost"], detail["cost"]["tokens_in"]
-    if not cost["calls"]:
-        return []
-    cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
-    used = f"{thousands(sent)} tokens in{cached}, {thousands(cost['tokens_out'])} out"
-    text = f"{counted(cost['calls'], 'call')}, {used}, {cost['llm_s']:.1f} s"
-    return [[("LLM: ", "bold"), (text, "")]]
-
-
-def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
-    changed, undo = changed_text(known), known.get("undo")
-    return [
-        *([[("changed: ", "bold"), (changed, "")]] if changed else []),
-        *(paragraph("no snapshot: ", known["missing"], "bold yellow") if known["missing"] else []),
-        *([[("undo: ", "bold"), (undo, "")]] if undo else []),
-    ]
 
 
 def changed_text(known: Mapping[str, Any]) -> str:
@@ -237,7 +222,7 @@ def closing_lines(detail: GoalView) -> list[Line]:
     is_said = status in ("completed", "in_progress")
     is_said = is_said or is_told(reason.removeprefix("budget: "), question)
     if waiting := detail.get("waiting"):
-        lines += _waiting_lines(detail, waiting)
+        lines += _waiting_lines(detail, waiting["since"])
     elif reason and not is_said:
         lines += paragraph("reason: ", reason)
     summary = detail.get("summary") or ""
@@ -270,18 +255,11 @@ def _question(detail: GoalView) -> str:
     return (detail.get("question") or "") if detail["status"] == "blocked" else ""
 
 
-def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
-    since, resume = f"since {local(waiting['since'])}", f"clew continue {clean(detail['id'])}"
+def _waiting_lines(detail: GoalView, since: str) -> list[Line]:
+    lines = paragraph("waits: ", f"{stands_for(detail)}, since {local(since)}")
+    reason = detail["reason"] or PAUSED
     if standing(detail) == PAUSED:
-        paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
-        reason = detail["reason"] or "paused"
-        return paused if reason == "paused" else [*paused, *paragraph(INDENT, reason)]
-    if moment := its_time(waiting["for"]):
-        return [[("waits until ", "bold"), (f"{moment}, {since}", "")]]
-    lines = paragraph("waits for: ", waited_for(waiting["for"]))
-    lines[-1] = [*lines[-1], (f", {since}", "")]
-    until = f"until {local(waiting['until'])}" if waiting["until"] else ""
-    again = f"{'now' if until else 'continue'}: {resume}" if detail["status"] == "waiting" else ""
-    if until or again:
-        lines.append([(INDENT + "; ".join(filter(None, (until, again))), "dim")])
+        return lines if reason == PAUSED else [*lines, *paragraph(INDENT, reason)]
+    if detail["status"] == "waiting":
+        lines.append([(f"{INDENT}continue now: clew continue {clean(detail['id'])}", "dim")])
     return lines
