@@ -72,12 +72,12 @@ def example(text, info):
 
 @pytest.fixture
 def worker(clew):
-    """A function that makes an agent of a script, as the docs say, and starts the daemon."""
+    """A function that makes an agent of a script in the docs, and starts the daemon."""
 
-    def make(name, script, **keys):
+    def make(name, **keys):
         folder = clew.folder / "agents"
         folder.mkdir()
-        (folder / f"{name}.py").write_text(script)
+        (folder / f"{name}.py").write_text(example(AGENTS, f"python agent={name}"))
         table = {"command": [sys.executable, str(folder / f"{name}.py")], **keys}
         clew.configure({f"agents.{name}.{key}": value for key, value in table.items()})
         return clew.start()
@@ -85,29 +85,24 @@ def worker(clew):
     return make
 
 
-def test_the_worker_in_plain_sockets_does_its_goal(worker):
-    clew = worker("plain", example(AGENTS, "python agent=plain"))
-    goal = clew.completed(GOAL)
-    assert clew.lines(goal, "a.txt") == ["hello"]
+@pytest.mark.parametrize(
+    ("name", "keys", "goal", "made"),
+    [
+        ("plain", {}, GOAL, "a.txt"),
+        ("own", {"own_tools": True}, "---\nagent: own\n---\nMake notes.\n", "notes/today.txt"),
+        ("mine", {}, "---\nagent: mine\n---\nLook where we are.\n", "where.txt"),
+    ],
+)
+def test_the_workers_of_the_docs_do_their_goals(worker, name, keys, goal, made):
+    clew = worker(name, **keys)
+    assert clew.lines(clew.completed(goal), made)
 
 
 def test_the_worker_in_plain_sockets_leaves_what_it_cannot_do_to_a_person(worker):
-    clew = worker("plain", example(AGENTS, "python agent=plain"))
+    clew = worker("plain")
     goal = clew.submit("---\nagent: plain\n---\n# Fail\n- false\n")
     clew.wait("goal.blocked", goal=goal)
     assert clew.goal(goal)["restarts"] == 0
-
-
-def test_the_worker_with_its_own_tools_does_its_goal(worker):
-    clew = worker("own", example(AGENTS, "python agent=own"), own_tools=True)
-    goal = clew.completed("---\nagent: own\n---\nMake notes of today.\n")
-    assert clew.lines(goal, "notes/today.txt")
-
-
-def test_the_worker_with_the_library_does_its_goal(worker):
-    clew = worker("mine", example(AGENTS, "python agent=mine"))
-    goal = clew.completed("---\nagent: mine\n---\nLook where we are.\n")
-    assert clew.lines(goal, "where.txt")
 
 
 def test_the_first_goal_of_the_readme_is_completed(clew):

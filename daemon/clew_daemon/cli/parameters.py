@@ -121,23 +121,21 @@ as_json = flag("--json", "as_json", "Print as JSON.", is_eager=True)
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
-class Number(click.types.IntParamType):
-    """An integer within bounds that are too wide to mention in the help; `#17` is 17."""
+SEQ_MAX = (1 << 63) - 1  # the row ids of SQLite
 
-    def __init__(self, least: int, most: int) -> None:
-        self._least, self._most = least, most
+
+class Number(click.IntRange):
+    """An integer as people write it: `#17` is 17."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, or fail with a usage error."""
         number: int = super().convert(str(value).removeprefix("#"), param, ctx)  # type: ignore[arg-type]
-        if number < self._least:
-            self.fail(f"{value} is too small: it must be at least {self._least}", param, ctx)
-        if number > self._most:
+        if number > SEQ_MAX:  # a bound that is too wide to mention in the help
             self.fail(f"{value} is too large", param, ctx)
         return number
 
 
-SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
+SEQ = Number(1)
 
 
 def limit(default: int = LIMIT, which: str = "") -> Parameter:
@@ -149,8 +147,7 @@ def limit(default: int = LIMIT, which: str = "") -> Parameter:
         return given or None
 
     text = f"Show the last N{which} (default {default}, with --json {LIMIT_JSON}; 0: all)."
-    kind = Number(0, 1 << 62)
-    return option("-n", "--limit", "N", text, type=kind, callback=shown)
+    return option("-n", "--limit", "N", text, type=Number(0), callback=shown)
 
 
 def before(which: str) -> Parameter:

@@ -101,12 +101,6 @@ def interrupted_after(instance: Instance, seq: int) -> int:
 # -- which goal is meant ---------------------------------------------------------------------------
 
 
-def goal_ids(instance: Instance) -> list[str]:
-    """Return the ids of all goals on record, sorted."""
-    with ledger_if_any(instance) as reader:
-        return [] if reader is None else [goal for goal in reader.goals() if goal]
-
-
 def goal_names(instance: Instance) -> list[str]:
     """Return the ids and names of all goals on record, sorted."""
     with ledger_if_any(instance) as reader:

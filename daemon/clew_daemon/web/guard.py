@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,24 +52,17 @@ SAFETY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The status and the reason with which a request is refused."""
-
-    status: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """What is served: under which hosts, and whether anything may be changed."""
 
     hosts: frozenset[str]
     read_only: bool = False
 
-    def refusal(self, method: str, headers: Headers) -> Refusal | None:
-        """Return why a request is refused, with a session or without; None if it may go on."""
-        rules = self._rules(method, headers)
-        return next((Refusal(status, why) for is_broken, status, why in rules if is_broken), None)
+    def check(self, method: str, headers: Headers) -> None:
+        """Raise HTTPException where a request is refused, with a session or without."""
+        for is_broken, status, why in self._rules(method, headers):
+            if is_broken:
+                raise HTTPException(status, why)
 
     def _rules(self, method: str, headers: Headers) -> Iterator[tuple[bool, int, str]]:
         """Yield rule by rule whether it is broken, and how that is answered.
@@ -147,16 +141,16 @@ class Sessions:
         """Return the token of a new link; `now` is in seconds on a monotonic clock."""
         return _add(self._links, now + LINK_S, LINKS_MAX)
 
-    def redeem(self, token: str, now: float) -> str | Refusal:
-        """Return the secret of a new session for a link's token, which is used up; or why it opens none."""
+    def redeem(self, token: str, now: float) -> str:
+        """Return the secret of a new session for a link's token, which is used up; HTTPException if it opens none."""
         digest = _digest(token)
         if digest not in self._links:
-            return Refusal(401, f"This link is not valid. {_ANOTHER}")
+            raise HTTPException(401, f"This link is not valid. {_ANOTHER}")
         expires, self._links[digest] = self._links[digest], None
         if expires is None:
-            return Refusal(401, f"This link has been used already. {_ANOTHER}")
+            raise HTTPException(401, f"This link has been used already. {_ANOTHER}")
         if now > expires:
-            return Refusal(401, f"This link has expired. {_ANOTHER}")
+            raise HTTPException(401, f"This link has expired. {_ANOTHER}")
         return _add(self._sessions, None, SESSIONS_MAX)
 
     def knows(self, secret: str) -> bool:
@@ -189,30 +183,28 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
-        send = _safe(send)
-        if refusal := self._policy.refusal(method, headers):
-            await _refused(refusal)(scope, receive, send)
-        elif path.startswith(LINK_PATH):
-            await self._opened(method, path)(scope, receive, send)
-        elif not self._sessions.knows(cookie(headers, self._cookie)):
-            await _refused(Refusal(401, _NO_SESSION))(scope, receive, send)
-        elif path == "/":
-            await RedirectResponse(f"{self.prefix}/", 303)(scope, receive, send)
-        else:
-            own = path if path.startswith(f"{self.prefix}/") else f"{self.prefix}{path}"
-            await self._app({**scope, "root_path": self.prefix, "path": own}, receive, send)
+        path, send = scope["path"], _safe(send)
+        try:
+            answer = self._answer(scope["method"], path, Headers(scope=scope))
+        except HTTPException as refusal:
+            await _page(refusal)(scope, receive, send)
+            return
+        own = path if path.startswith(f"{self.prefix}/") else f"{self.prefix}{path}"
+        await answer({**scope, "root_path": self.prefix, "path": own}, receive, send)
 
-    def _opened(self, method: str, path: str) -> Response:
-        """Redeem a link: it is used up by the first GET, and not by the look-ahead of a HEAD."""
-        if method != "GET":
-            return _refused(Refusal(405, "Open this link in a browser."))
-        secret = self._sessions.redeem(path.removeprefix(LINK_PATH), time.monotonic())
-        if isinstance(secret, Refusal):
-            return _refused(secret)
-        own = f"{self.prefix}/"
-        crumb = f"{self._cookie}={secret}; Path={own}; HttpOnly; SameSite=Strict"
-        return RedirectResponse(own, 303, {"set-cookie": crumb})
+    def _answer(self, method: str, path: str, headers: Headers) -> ASGIApp:
+        """Return what answers a request: nothing of the application without a session. Raises HTTPException."""
+        self._policy.check(method, headers)
+        if path.startswith(LINK_PATH):
+            if method != "GET":  # the look-ahead of a HEAD uses up no link
+                raise HTTPException(405, "Open this link in a browser.")
+            secret = self._sessions.redeem(path.removeprefix(LINK_PATH), time.monotonic())
+            own = f"{self.prefix}/"
+            crumb = f"{self._cookie}={secret}; Path={own}; HttpOnly; SameSite=Strict"
+            return RedirectResponse(own, 303, {"set-cookie": crumb})
+        if not self._sessions.knows(cookie(headers, self._cookie)):
+            raise HTTPException(401, _NO_SESSION)
+        return RedirectResponse(f"{self.prefix}/", 303) if path == "/" else self._app
 
 
 def _safe(send: Send) -> Send:
@@ -229,7 +221,7 @@ def _safe(send: Send) -> Send:
     return send_safely
 
 
-def _refused(refusal: Refusal) -> Response:
-    reason = html.escape(refusal.reason)
+def _page(refusal: HTTPException) -> Response:
+    reason = html.escape(refusal.detail)
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>clew</title><h1>clew</h1><p>{reason}</p>'
-    return HTMLResponse(page, refusal.status, {"connection": "close"})
+    return HTMLResponse(page, refusal.status_code, {"connection": "close"})

@@ -20,7 +20,7 @@ from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
+from clew_daemon.reading.queries import ledger_if_any, refuse_lost_ledger
 from clew_daemon.reading.sanitize import counted
 from clew_daemon.record.lost_record import lacking
 from clew_shared.config.settings import SettingsError
@@ -148,7 +148,8 @@ def ledger(instance: Instance) -> Iterator[Finding]:
         yield Finding("ledger", "ok", f"{instance.ledger} (created on first start)")
         return
     try:
-        goals = counted(len(goal_ids(instance)), "goal")
+        with ledger_if_any(instance) as reader:
+            goals = counted(len(list(filter(None, reader.goals()))) if reader else 0, "goal")
         missing = lacking(instance.ledger, instance.places.state)
     except (LedgerError, OSError) as error:
         yield Finding("ledger", "fail", str(error))

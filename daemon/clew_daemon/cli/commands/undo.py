@@ -103,27 +103,27 @@ def _ask(instance: Instance, request: UndoRequest) -> UndoView:
 
 
 def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[UndoView, list[Line]]:
-    """Show the plan and ask until it is accepted as it is, or declined; return the last answer and its lines."""
-    theirs = request.theirs
-    answer = _ask(instance, request)
-    while not answer["resumed"]:
-        would = _counted(answer["entries_files"], answer["entries_total"] - answer["entries_files"])
-        where = clean(answer["workspace"])
-        head = f"{would} would be restored in {where} (undo of {_what(answer)}):"
-        print_lines(_nothing_lines(answer) or _plan(answer, head, again, overwritten=theirs))
-        count = answer["theirs_total"] if theirs else 0
-        if answer["moved"] or not (answer["entries_total"] or count):
-            return answer, []
-        too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
-        confirmed = parameters.confirmed("Undo this?")
-        if not confirmed or (count and not parameters.confirmed(too)):
-            raise CliError("nothing was changed")
-        shown = answer["plan"]
-        answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
-        if answer["done"] or answer["moved"] or answer["plan"] == shown:
-            return answer, done_lines(answer, again, shown=True)
-        print("\nMeanwhile something has changed, and nothing was restored. Now it would be:\n")
-    return answer, done_lines(answer, again, shown=False)
+    """Show the plan, ask, and have it done as it was shown; return the last answer and its lines."""
+    plan, theirs = _ask(instance, request), request.theirs
+    if plan["resumed"]:
+        return plan, done_lines(plan, again, shown=False)
+    would = _counted(plan["entries_files"], plan["entries_total"] - plan["entries_files"])
+    where = clean(plan["workspace"])
+    head = f"{would} would be restored in {where} (undo of {_what(plan)}):"
+    print_lines(_nothing_lines(plan) or _plan(plan, head, again, overwritten=theirs))
+    count = plan["theirs_total"] if theirs else 0
+    if plan["moved"] or not (plan["entries_total"] or count):
+        return plan, []
+    too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
+    confirmed = parameters.confirmed("Undo this?")
+    if not confirmed or (count and not parameters.confirmed(too)):
+        raise CliError("nothing was changed")
+    shown = plan["plan"]
+    answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
+    if not (answer["resumed"] or answer["done"] or answer["moved"] or answer["plan"] == shown):
+        what = "meanwhile something has changed, and nothing was restored"
+        raise CliError(f"{what}: `{again}` shows what it would be now")
+    return answer, done_lines(answer, again, shown=True)
 
 
 SHOWN_MAX = 200
