@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from clew_daemon.reading.diff import Position
 
 
-Parameter = Callable[[Any], Any]
-"""An argument or an option, as click's decorators make them."""
+Parameter = Callable[[Any], Any]  # an argument or an option, as click's decorators make them
 
 
 def command(

@@ -33,9 +33,7 @@ ASK_SHARE = 0.01
 MANAGED_S, ALONE_S = 30.0, 10.0
 """How long an ended daemon is waited for: one that a service manager starts again, and any other."""
 
-NEWS_MAX = 20
-"""How much of what has arrived is shown before the view is drawn again."""
-
+NEWS_MAX = 20  # how much of what has arrived is shown before the view is drawn again
 RECENT_ACTIONS = 5
 ENDS = ("action.finished", "action.blocked", "action.interrupted")
 

@@ -3,8 +3,6 @@
 A new event needs a log line in `record.eventlog`, which gives it its name, and its text here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -87,8 +85,7 @@ def stands(view: GoalView, at: float) -> Entry:
     return Entry(at, view["id"], f"goal.{status}", text, STATUS_STYLE.get(status, ""), asks)
 
 
-_say = partial(Entry, 0.0, "", "")
-"""An entry with all but its place."""
+_say = partial(Entry, 0.0, "", "")  # an entry with all but its place
 
 
 def _cut(text: str) -> str:

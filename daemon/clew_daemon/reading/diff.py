@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from clew_shared.snapshots.comparison import Comparison
 
 
-Position = tuple[int, int]
-"""A task's index and that of a subtask in it, from 0."""
+Position = tuple[int, int]  # a task's index and that of a subtask in it, from 0
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,7 @@ def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
 LEFT_OUT_SHOWN = 10
 NOT_TAKEN = "left out of the snapshot"
 IGNORED = "Ignored files are in no snapshot, so they are not compared."
-BYTES_MAX = 64 << 20
-"""A larger diff is cut, with a note."""
-
+BYTES_MAX = 64 << 20  # a larger diff is cut, with a note
 BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
 """A text is redacted in blocks, which end before a file or a hunk, so that no key is cut in two."""
 

@@ -3,8 +3,6 @@
 Every command imports this module, so it imports nothing expensive.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -3,8 +3,6 @@
 Both have the same cursor, so nothing is missed or seen twice when one takes the place of the other.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -25,9 +23,7 @@ from clew_shared.ledger.reader import Cursor
 SILENT_S = 30.0
 """After this time without a line the daemon counts as gone: it sends one at least every 10 s."""
 
-ANSWER_S = 5.0
-"""How long the answer to `follow` may take."""
-
+ANSWER_S = 5.0  # how long the answer to `follow` may take
 LOOK_S = 0.1
 LOOK_ROWS = 500
 LINE_BYTES_MAX = 64 << 20

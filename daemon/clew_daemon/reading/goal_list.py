@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 ENDED = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160
 NEEDS_SHOWN = 5
-IDLE_SHOWN = 3
-"""The number of steps without anything new from which a list says so."""
-
+IDLE_SHOWN = 3  # the number of steps without anything new from which a list says so
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
 ACTIVITIES = {"tool": "running", "checks": "running"}
 """What an agent does, in words; thinking and starting are words already."""

@@ -3,8 +3,6 @@
 Reasons, questions, failures, summaries and outputs of checks are shown whole, and only once.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ It does not use the stream of events: much of what a log is read for (warnings, 
 event.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

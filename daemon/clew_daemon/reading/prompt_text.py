@@ -36,8 +36,7 @@ LINES_COMPARED_MAX = 2_000
 
 _SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
-Said = tuple[str, str]
-"""The role of a message, and its text with its tool calls spelled out below."""
+Said = tuple[str, str]  # the role of a message, and its text with its tool calls spelled out below
 
 
 @dataclass(frozen=True, slots=True)

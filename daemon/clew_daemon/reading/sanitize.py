@@ -1,7 +1,5 @@
 """Texts of others and numbers, as a terminal may show them."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from clew_shared.text.shorten import beginning

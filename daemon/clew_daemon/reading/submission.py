@@ -1,7 +1,5 @@
 """Goals as they are given to `clew submit` and its like: read, checked with their options, and put into the inbox."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

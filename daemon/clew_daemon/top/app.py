@@ -40,8 +40,7 @@ q          quit; the goals continue
 
 Before a change its command is shown, and you confirm it.
 ! before a goal: it needs you. Esc closes this."""
-DRAW_S = 0.25
-"""How often a screen is drawn again, at most, while events arrive."""
+DRAW_S = 0.25  # how often a screen is drawn again, at most, while events arrive
 TICK_S = 10.0
 """How often it is drawn again without events: for what is not on record, and for durations."""
 SCREENS: dict[ViewName, type[GoalViewScreen]] = {

@@ -26,9 +26,7 @@ from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
 
 ViewName = Literal["goal", "timeline", "prompt", "files"]
-VIEWS: tuple[ViewName, ...] = get_args(ViewName)
-"""The views of a goal by their numbers, from 1."""
-
+VIEWS: tuple[ViewName, ...] = get_args(ViewName)  # the views of a goal by their numbers, from 1
 BACK = ("escape", "app.pop_screen", "Back")
 READ_SHARE = 0.02
 """The share of the time that reading may take, since much of it is the daemon's: after a long read comes a pause."""

@@ -22,12 +22,10 @@ from clew_daemon.reading.sanitize import clean
 from clew_daemon.web.pages import STATIC, Pages
 
 READERS_MAX = 24
-BODY_S = 10.0
-"""How long the body of a request may take; its length is bounded by the rules."""
+BODY_S = 10.0  # how long the body of a request may take; its length is bounded by the rules
 AT_MOST_EVERY_S = 0.2
 ALIVE_S = 15.0
-ALL = ""
-"""In place of a goal's id: any of them, or the daemon, may have changed."""
+ALL = ""  # in place of a goal's id: any of them, or the daemon, may have changed
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000
 

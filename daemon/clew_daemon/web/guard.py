@@ -28,13 +28,11 @@ CHANGING = "POST"
 OWN_SITES = ("none", "same-origin")
 BODY_BYTES_MAX = 1 << 20
 FOREIGN = "This request comes from the page of another site."
-LINKS_MAX = 64
-"""Links that are remembered, used ones too; the oldest is dropped."""
+LINKS_MAX = 64  # links that are remembered, used ones too; the oldest is dropped
 LINK_S = 3600.0
 SESSIONS_MAX = 32
 TOKEN_BYTES = 32
-SEND_S = 30.0
-"""How long a client may take nothing of what it was sent."""
+SEND_S = 30.0  # how long a client may take nothing of what it was sent
 LINK_PATH = "/link/"
 
 _NO_SESSION = f"This page needs a session. `clew web` printed a link that opens one. {_ANOTHER}"

@@ -51,8 +51,7 @@ LINES_SHOWN = 300
 LINE_CHARS = 500
 OUTPUT_SHOWN_CHARS = 100_000
 ACTION = "/goals/{goal}/actions/{seq:int}"
-Values = Mapping[str, object]
-"""What a template shows, by its names."""
+Values = Mapping[str, object]  # what a template shows, by its names
 
 
 @cache

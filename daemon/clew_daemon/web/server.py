@@ -36,12 +36,10 @@ BACKLOG = 64
 TAKEN = "another program listens there; end it, or choose another port: clew web --listen 127.0.0.1:PORT"
 NOT_RUNNING = "no `clew web` is running: start it with `clew web`, or as a service"
 CONNECTIONS_MAX = 256
-HEAD_S = 5.0
-"""How long a client may take for the head of a request."""
+HEAD_S = 5.0  # how long a client may take for the head of a request
 HEAD_BYTES_MAX = 16 << 10
 IDLE_S = 15
-THREADS = 4
-"""Pages that are made at once; each thread costs memory."""
+THREADS = 4  # pages that are made at once; each thread costs memory
 STOP_S = 1
 
 

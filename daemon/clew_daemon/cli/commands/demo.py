@@ -33,8 +33,7 @@ START_S, STOP_S = 30.0, 20.0
 POLL_S, WATCH_S = 0.05, 0.03
 KILLS_MIN = 3
 LOG_LINES_SHOWN = 5
-PAUSE_S = 0.4
-"""The length of each step, so that there is something to see, and to kill."""
+PAUSE_S = 0.4  # the length of each step, so that there is something to see, and to kill
 FILES = Path(__file__).parents[1] / "demo_files"
 NEXT = """
 What to try next:

@@ -35,8 +35,7 @@ _CAME = {
     "attempt_ended": "the attempt was ended",
 }
 
-Loop = Mapping[str, Any]
-"""An entry of `clew loops --json` (`record.pages`)."""
+Loop = Mapping[str, Any]  # an entry of `clew loops --json` (`record.pages`)
 
 
 @reading(parameters.optional_goal, parameters.limit(), parameters.before("loops before this event"))

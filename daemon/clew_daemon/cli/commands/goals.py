@@ -25,8 +25,7 @@ from clew_daemon.reading.queries import all_goals, goal_state, one_goal, open_le
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.record.moment import local
 
-RECENT = 10
-"""How many goals that have ended the list shows."""
+RECENT = 10  # how many goals that have ended the list shows
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 ARGS_CHARS = 120
 """The length to which an action's arguments are shortened in its line; `clew show` has them whole."""

@@ -24,8 +24,7 @@ from clew_shared.exit_codes import ExitCode
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 FILE_BYTES_MAX = 1 << 20
-SENT_CHARS_MAX = 1_000_000
-"""A request is one line of the control socket, which is bounded."""
+SENT_CHARS_MAX = 1_000_000  # a request is one line of the control socket, which is bounded
 
 
 @parameters.command(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 HERE = "the git repository here; --new makes a fresh folder"
 ACCEPTED_WITHIN_S = 5.0
-WAITED_FOR_S = 60.0
-"""How long `--wait` waits until a goal is accepted."""
+WAITED_FOR_S = 60.0  # how long `--wait` waits until a goal is accepted
 
 
 GOALS = click.argument(

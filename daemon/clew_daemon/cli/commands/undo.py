@@ -126,9 +126,7 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[Und
     return answer, done_lines(answer, again, shown=True)
 
 
-SHOWN_MAX = 200
-"""How many names each list shows; `--json` has more."""
-
+SHOWN_MAX = 200  # how many names each list shows; `--json` has more
 STASHES_SHOWN = 5
 ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
 REASONS = {
