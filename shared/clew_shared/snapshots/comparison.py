@@ -5,7 +5,6 @@ git compares the old snapshot with an index, in a temporary file, that has these
 
 import contextlib
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -73,8 +72,14 @@ class Comparison:
     def patch(self) -> Iterator[Iterator[bytes]]:
         """Run git and yield the lines of its unified diff; git is ended with the block. Raises StoreError."""
         with self.store.started("diff-index", *_OPTIONS, "--patch", self.old) as git:
+
+            def lines() -> Iterator[bytes]:
+                yield from git.stdout or ()
+                if code := git.wait():
+                    raise StoreError(f"git diff-index: exit code {code}")
+
             try:
-                yield _lines(git)
+                yield lines()
             finally:
                 git.kill()
 
@@ -82,27 +87,17 @@ class Comparison:
 def _described(change: Change, counted: ChangedFile) -> ChangedFile:
     before, after = change
     left_out = LEFT_OUT in change
-    status: FileStatus = "modified"
-    if counted.old_path:
-        status = "renamed"
-    elif before is None:
-        status = "added"
-    elif after is None:
-        status = "deleted"
-    elif before.id == after.id and stat.S_IFMT(before.mode) == stat.S_IFMT(after.mode):
-        status = "mode"
+    status: FileStatus = "renamed" if counted.old_path else "added"
+    if before and not counted.old_path:
+        status = "modified" if after else "deleted"
+        if after and (before.id, stat.S_IFMT(before.mode)) == (after.id, stat.S_IFMT(after.mode)):
+            status = "mode"
     return counted._replace(
         status=status,
         folder=not left_out and not any(entry and entry.id for entry in change),
         left_out=left_out,
         modes=(before.mode if before else 0, after.mode if after else 0),
     )
-
-
-def _lines(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    yield from git.stdout or ()
-    if code := git.wait():
-        raise StoreError(f"git diff-index: exit code {code}")
 
 
 @contextlib.contextmanager

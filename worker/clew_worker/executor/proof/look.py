@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -52,21 +52,14 @@ class Changes:
 
     all: dict[str, Change] = field(default_factory=dict)
     judging: list[str] = field(default_factory=list)
+    altered: list[str] = field(default_factory=list)  # of these
+    added: list[str] = field(default_factory=list)  # of these, too
     mixed: dict[str, bytes] = field(default_factory=dict)
     within: list[str] = field(default_factory=list)
     watches: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     had_tests: bool = False
-
-    @property
-    def altered(self) -> list[str]:
-        """Those that judge and were there before."""
-        return [one for one in self.judging if self.all[one][0]]
-
-    @property
-    def added(self) -> list[str]:
-        return [one for one in self.judging if not self.all[one][0]]
 
     def sort(self, patterns: rules.Patterns, read: Read) -> None:
         """Find out which judge, and what the others do."""
@@ -78,6 +71,7 @@ class Changes:
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
             if rules.judges(path, was, now, patterns):
                 self.judging.append(path)
+                (self.altered if sides[0] else self.added).append(path)
                 more += 0 if is_part else max(0, rules.tests_within(new) - rules.tests_within(old))
             elif not rules.matcher(patterns.ignore)(path):
                 lost += self._take_source(path, old, new)
@@ -87,7 +81,7 @@ class Changes:
     def _take_source(self, path: str, old: bytes | None, new: bytes | None) -> int:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
-        lost = 0
+        lost, is_data = 0, rules.is_data(path)
         if (mixed := rules.with_old_tests(path, old, new)) is not None:
             self.mixed[path] = mixed
         elif before:
@@ -95,11 +89,10 @@ class Changes:
             lost = max(rules.tests_within(old) - rules.tests_within(new), examples)
             self.within += [path] if lost > 0 else []
         watches, odd = rules.signs(old, new)
-        if new is None and now and not rules.is_data(path):
-            odd = "too large to be looked at"
+        odd = "too large to be looked at" if new is None and now and not is_data else odd
         self.watches += [f"{path}: {watches}"] if watches else []
         self.odd += [f"{path}: {odd}"] if odd else []
-        self.data += [path] if before and rules.is_data(path) else []
+        self.data += [path] if before and is_data else []
         return lost
 
 
@@ -110,11 +103,14 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
     list_of = listed(store)
     for head, path in zip(fields, fields, strict=True):
         old_mode, mode, old, new, _ = head[1:].split()
+        before, now = (
+            Entry(int(octal, 8), one) if one.strip("0") else None
+            for octal, one in ((old_mode, old), (mode, new))
+        )
         name = path.removeprefix(f"{FILES}/")
-        before, now = _entry(old_mode, old), _entry(mode, new)
-        if tree := request.theirs.get(quoted(os.fsencode(name))):
-            # As someone else left it: it was so before.
-            left = list_of(tree).get(quoted(os.fsencode(name)))
+        as_quoted = quoted(os.fsencode(name))
+        if tree := request.theirs.get(as_quoted):  # as someone else left it: it was so before
+            left = list_of(tree).get(as_quoted)
             before = Entry(left.git_mode, left.id) if left and left.id else None
         if before != now:
             found.all[name] = before, now
@@ -137,10 +133,6 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             map(rules.is_judge, store.names("ls-tree", "-r", "--name-only", f"{base}:{FILES}"))
         )
     return found
-
-
-def _entry(mode: str, name: str) -> Entry | None:
-    return Entry(int(mode, 8), name) if name.strip("0") else None
 
 
 def diff(store: SnapshotStore, base: str, end: str, paths: list[str]) -> str:
@@ -182,12 +174,11 @@ class Prover:
         index = Index(self._index(), self._workspace.fileno(), is_git, 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
-    def _store(self) -> SnapshotStore:
-        return SnapshotStore(self._folder, self._git).within(LOOK_S)
+    def _store(self, **more: str) -> SnapshotStore:
+        return SnapshotStore(self._folder, self._git, **more).within(LOOK_S)
 
     def _index(self) -> SnapshotStore:
-        index = str(self._folder / "index")
-        return replace(self._store(), index=index, work_tree=str(self._root))
+        return self._store(index=str(self._folder / "index"), work_tree=str(self._root))
 
     def look(self, request: LookRequest, starter: int) -> LookDone:
         """Return what judges and was changed since the goal's start; `fault` is why that cannot be said."""
@@ -329,14 +320,12 @@ def _copy(source: Path, target: Path, most: int) -> None:
 
 def _alive(starter: int) -> list[str]:
     """Return the command lines of what the goal has left running: all below the cell's guard but the executor's own."""
-    mine = {os.getpid(), starter}
     found = []
-    for pid in descendants(os.getppid()):
-        if pid not in mine:
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
-                found += [os.fsdecode(line)[:80]] if line else []
-    return found
+    for pid in {*descendants(os.getppid())} - {os.getpid(), starter}:
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
+            found += [os.fsdecode(line)[:80]] if line else []
+    return sorted(found)
 
 
 def _shown(text: str) -> str:

@@ -5,6 +5,7 @@ reach it: hashes of contents, but those of the repository's settings as they are
 """
 
 import base64
+import contextlib
 import csv
 import hashlib
 import json
@@ -69,20 +70,16 @@ def noted(root: Path, ignored: list[str]) -> Note:
 def _tools(root: Path, ignored: list[str]) -> Iterator[str]:
     """Yield the files that judge of what git ignores; raises StoreError where there are too many to look at."""
     until, seen = time.monotonic() + _SECONDS_MAX, 0
-    names = (name.rstrip("/").rpartition("/")[2] for name in ignored)
-    pairs = zip(ignored, names, strict=True)
-    todo = [(path, False) for path, name in pairs if not _COMPILED.fullmatch(name)]
+    todo = [(path, False) for path in ignored if not _COMPILED.fullmatch(Path(path).name)]
     while todo:
         path, whole = todo.pop()
         if not path.endswith("/"):
             if whole or (is_judge(path) and not _BUILT.search(path)):
                 yield path
             continue
-        try:
-            with os.scandir(root / path) as listing:
-                entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
-        except OSError:
-            continue
+        entries = dict[str, bool]()
+        with contextlib.suppress(OSError), os.scandir(root / path) as listing:
+            entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
         seen += len(entries)
         if seen > _ENTRIES_MAX or time.monotonic() > until:
             raise StoreError(f"the folders that git ignores have more than {seen} files")
@@ -196,7 +193,10 @@ class _Records:
         if not site:
             return False
         wanted = self._of(site).get(os.path.normpath(path))
-        return wanted is not None and wanted == self._digest(path)
+        if wanted is None:
+            return False
+        data = hashlib.sha256((self._root / path).read_bytes()).digest()
+        return wanted == f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
 
     def _of(self, site: str) -> dict[str, str]:
         """Return the hashes on record in a folder of packages, by path; a record that was rewritten counts nothing."""
@@ -211,10 +211,6 @@ class _Records:
                     if len(row) > 1 and row[1]:
                         found[os.path.normpath(f"{site}{row[0]}")] = row[1]
         return self._hashes[site]
-
-    def _digest(self, path: str) -> str:
-        data = hashlib.sha256((self._root / path).read_bytes()).digest()
-        return f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
 
 
 def git_settings(root: Path) -> dict[str, str]:

@@ -152,11 +152,8 @@ class WorldWatch:
             return {}
         if before is None or self._partial:
             return None
-        nothing = Seen(b"", 0)
-        found = {
-            p: seen.object for p, seen in now.items() if seen[:2] != before.get(p, nothing)[:2]
-        }
-        return found | dict.fromkeys(before.keys() - now.keys(), "")
+        differ = (p for p, seen in now.items() if p not in before or seen[:2] != before[p][:2])
+        return {p: now[p].object for p in differ} | dict.fromkeys(before.keys() - now.keys(), "")
 
 
 def stamp_of(info: os.stat_result) -> bytes:
