@@ -81,7 +81,11 @@ def close_off(
         if not any(is_within(folder, path) for path in kept):
             _shroud(folder, kept, links)
     for path in sorted(map(os.path.realpath, hide)):
-        _cover(path, owned, links)
+        if os.path.isdir(path):  # noqa: PTH112 - as `_there`
+            if not any(is_within(path, one) for one in owned):
+                _shroud(path, owned, links)
+        elif _there(path):
+            kernel.mount(os.devnull, path, "", kernel.MS_BIND)
     there = [path for path in map(os.path.realpath, writable) if _there(path)]
     for path in there:
         kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
@@ -117,15 +121,6 @@ def _links(paths: list[str]) -> dict[str, str]:
                 found[at] = os.readlink(at)  # noqa: PTH115 - as above
                 todo.append(str(Path(at).parent / found[at]))
     return found
-
-
-def _cover(path: str, own: list[str], links: dict[str, str]) -> None:
-    """Cover a hidden path, except for the cell's own folders in it."""
-    if os.path.isdir(path):  # noqa: PTH112 - as `_there`
-        if not any(is_within(path, one) for one in own):
-            _shroud(path, own, links)
-    elif _there(path):
-        kernel.mount(os.devnull, path, "", kernel.MS_BIND)
 
 
 def _shroud(folder: str, keep: list[str], links: dict[str, str]) -> None:

@@ -174,11 +174,12 @@ class Prover:
         index = Index(self._index(), self._workspace.fileno(), is_git, 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
-    def _store(self, **more: str) -> SnapshotStore:
-        return SnapshotStore(self._folder, self._git, **more).within(LOOK_S)
+    def _store(self, index: str = "", work_tree: str = "") -> SnapshotStore:
+        store = SnapshotStore(self._folder, self._git, index=index, work_tree=work_tree)
+        return store.within(LOOK_S)
 
     def _index(self) -> SnapshotStore:
-        return self._store(index=str(self._folder / "index"), work_tree=str(self._root))
+        return self._store(str(self._folder / "index"), str(self._root))
 
     def look(self, request: LookRequest, starter: int) -> LookDone:
         """Return what judges and was changed since the goal's start; `fault` is why that cannot be said."""

@@ -87,25 +87,22 @@ def edit_file(context: ToolContext, path: str, old: str, new: str, count: int = 
     # Before the count is compared: models count in this way, and take the answer for a slip.
     if found and old == new:
         return ToolOutcome("error", _SAME, changed=False)
+    if not found:
+        return ToolOutcome("error", _not_there(path, text, old), changed=False)
     if found != count:
-        return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
+        places = itertools.islice(re.finditer(re.escape(old), text), 10)
+        numbers = ", ".join(str(text.count("\n", 0, one.start()) + 1) for one in places)
+        said = (
+            f"old is {found} times in {path}, not {count} (lines {numbers}): give more of "
+            f"the text around it, or count={found} to replace all"
+        )
+        return ToolOutcome("error", said, changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
     sides = text.splitlines(), after.splitlines()
     diff = "\n".join(difflib.unified_diff(*sides, path, path, lineterm="", n=2))
     limit = min(_DIFF_BYTES, context.output_bytes)
     return ToolOutcome("success", cut(diff, limit), changed=True)
-
-
-def _miscounted(path: str, text: str, old: str, found: int, count: int) -> str:
-    if found == 0:
-        return _not_there(path, text, old)
-    places = itertools.islice(re.finditer(re.escape(old), text), 10)
-    numbers = [str(text.count("\n", 0, one.start()) + 1) for one in places]
-    return (
-        f"old is {found} times in {path}, not {count} (lines {', '.join(numbers)}): give more of "
-        f"the text around it, or count={found} to replace all"
-    )
 
 
 def _not_there(path: str, text: str, old: str) -> str:

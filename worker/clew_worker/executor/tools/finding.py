@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from clew_shared.files import closing
 from clew_shared.text.shorten import in_one_line
+from clew_shared.wire.executor import ToolResult
 from clew_worker.executor.commands import clean, cut
 from clew_worker.executor.tools import files
 from clew_worker.executor.tools.files import ToolContext, ToolOutcome
@@ -79,11 +80,11 @@ def nearby(workspace: Workspace, path: str) -> str:
     """
     for folder in map(str, PurePosixPath(workspace.relative(path)).parents):
         with suppress(PathError):
+            above = "" if folder == "." else f"{folder}/"
             shown = [
-                f"{'' if folder == '.' else f'{folder}/'}{_shown(name)}{'/' * is_folder}"
+                f"{above}{_shown(name)}{'/' * stat.S_ISDIR(info.st_mode)}"
                 for name, info in _entries(workspace, folder)
                 if not name.startswith(".") and name not in _SKIPPED
-                for is_folder in (stat.S_ISDIR(info.st_mode),)
             ]
             if not shown:
                 return f", and {'the working folder' if folder == '.' else folder} is empty"
@@ -95,15 +96,6 @@ def nearby(workspace: Workspace, path: str) -> str:
 
 def _shown(name: str) -> str:
     return in_one_line(clean(os.fsencode(name).decode(errors="replace")), _NEARBY_CHARS)
-
-
-def _pattern(text: str) -> tuple[re.Pattern[str], str]:
-    """Compile a pattern; one that is no regular expression is taken literally, with a note."""
-    try:
-        return re.compile(text), ""
-    except (re.error, RecursionError, OverflowError) as error:
-        note = f"[not a regular expression ({error}): searched for it as plain text]"
-        return re.compile(re.escape(text)), note
 
 
 def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
@@ -145,9 +137,12 @@ def search(
     """Search text files, in the order of their paths; without a match it succeeds with `no match`."""
     workspace = context.workspace
     path, most = workspace.relative(path), min(max, _MATCHES_MAX)
-    compiled, note = _pattern(pattern)
-    lines = [note] if note else []
-    found = 0
+    lines, found = list[str](), 0
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        lines.append(f"[not a regular expression ({error}): searched for it as plain text]")
+        compiled = re.compile(re.escape(pattern))
     try:
         with files.time_limit(min(_SEARCH_S, context.timeout_s)):
             for match in _matches(workspace, path, compiled):
@@ -156,9 +151,9 @@ def search(
                     break
                 lines.append(match)
                 found += 1
+        lines += [] if found else ["no match"]
+        result: ToolResult = "success"
     except files.TimeUpError:
         lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
-        return ToolOutcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
-    if not found:
-        lines.append("no match")
-    return ToolOutcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
+        result = "timeout"
+    return ToolOutcome(result, cut("\n".join(lines), context.output_bytes), changed=False)
