@@ -19,7 +19,7 @@ from clew_shared.wire.answers import Noted
 from clew_shared.wire.protocol import Usage
 from clew_worker.agent import json_mode
 from clew_worker.agent import llm_client as llm
-from clew_worker.agent.client import AgentClient, Disconnected, RpcError, Stopping
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
 from clew_worker.agent.memory import Memory
@@ -41,8 +41,6 @@ class LlmAgent:
     def __init__(self, daemon: AgentClient) -> None:
         self._daemon = daemon
         self._replanning = 0
-        self._withheld = ""
-        """The tool that is not offered in the next question."""
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the endpoint cannot be used."""
@@ -51,7 +49,6 @@ class LlmAgent:
         self._daemon.on("intervention", lambda p: self._memory.warn(str(p.get("message") or "")))
         self._work = Work(self._daemon, self._memory)
         hide([hello.credential] if hello.credential else [])
-        self._auto = hello.options.agent.mode == "auto"
         self._llm = LlmClient(hello.options.agent, hello.credential, slot=self._slot)
         try:
             while True:
@@ -72,19 +69,12 @@ class LlmAgent:
         self._memory.refused = ""
         try:
             await self._do(answer)
-        except (
-            AgentFinished,
-            RpcError,
-            Stopping,
-            asyncio.CancelledError,
-        ):  # the turn still has its cost
-            with suppress(Disconnected, TimeoutError):  # the daemon may be busy, or gone
+        except (AgentFinished, RpcError, Disconnected, asyncio.CancelledError):
+            # the turn still has its cost; the daemon may be busy, or gone
+            with suppress(Disconnected, TimeoutError):
                 async with asyncio.timeout(LAST_REPORT_S):
                     await self._reflect(completion.usage, answer.hindsight)
             raise
-        # a grammar then cannot repeat the call; another list of native tools costs the cached prompt
-        withholds = self._memory.prompt.mode == "json" or self._memory.refusals > 1
-        self._withheld = self._memory.refused if withholds else ""
         if not answer.calls:
             said = answer.text or answer.hindsight
             cut_off = completion.finish_reason == "length"
@@ -161,9 +151,15 @@ class LlmAgent:
         return max(min(wanted, most), ANSWER_TOKENS_MIN)
 
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
-        """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain)."""
-        withheld = {self._withheld}
-        insists = self._memory.prompt.mode == "json" or self._work.in_vain > 0
+        """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain).
+
+        A grammar then cannot repeat the call; another list of native tools costs the cached prompt.
+        """
+        memory, withheld = self._memory, set[str]()
+        json = memory.prompt.mode == "json"
+        if json or memory.refusals > 1:
+            withheld.add(memory.refused)
+        insists = json or self._work.in_vain > 0
         if insists and not self._work.can_finish and not view.state.replan_required:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
@@ -175,7 +171,7 @@ class LlmAgent:
             text = completion.text.strip()
         else:
             calls, text = json_mode.read(completion.text, tools)
-        self._memory.answered(completion, calls, auto=self._auto)
+        self._memory.answered(completion, calls)
         return json_mode.answer_of(calls, text)
 
     def _step_down(self, fault: llm.Unsupported) -> None:
@@ -183,7 +179,7 @@ class LlmAgent:
         mode, rung = self._memory.prompt.mode, self._memory.prompt.rung
         if mode == "json" and rung < json_mode.RUNGS - 1:
             self._memory.change(rung=rung + 1)
-        elif mode == "tools" and self._auto:
+        elif mode == "tools" and self._memory.auto:
             self._memory.change(mode="json", rung=0)
         else:
             hint = ' Try `mode = "json"`.' if mode == "tools" else ""

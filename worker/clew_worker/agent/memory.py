@@ -39,6 +39,7 @@ class Memory:
         self.refused = ""
         self.changes = 0
         self._misses = 0
+        self.auto = hello.options.agent.mode == "auto"
         self.prompt = hello.state.prompt or Prompt()
         self.change(mode=recorded_mode(hello), rung=min(self.prompt.rung, RUNGS - 1))
 
@@ -54,8 +55,8 @@ class Memory:
         self.change(sha=layout.sha, chars=layout.chars, window=window, folded=folded)
         return layout
 
-    def answered(self, completion: Completion, calls: Sequence[ToolRequest], *, auto: bool) -> None:
-        """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
+    def answered(self, completion: Completion, calls: Sequence[ToolRequest]) -> None:
+        """Ask for JSON from now on, if that is free, where a model has not yet made a native call that can be read.
 
         It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
         An answer that was cut off says nothing.
@@ -65,7 +66,7 @@ class Memory:
             self._misses = -MISSES_MAX
         elif completion.finish_reason != "length":
             self._misses += 2 if calls else 1
-        if auto and self.prompt.mode == "tools" and self._misses > 1:
+        if self.auto and self.prompt.mode == "tools" and self._misses > 1:
             self.change(mode="json", rung=0)
 
     def calibrate(self, tokens: int) -> None:
