@@ -152,6 +152,14 @@ class GoalDaemon:
     def _record(self):
         self.recorded += self.core.take()
 
+    async def until(self, holds):
+        """Wait for what the agent sends until a condition holds."""
+        async with asyncio.timeout(30):
+            while not holds():
+                self.arrived.clear()
+                with contextlib.suppress(TimeoutError):  # it may hold before the next message
+                    await asyncio.wait_for(self.arrived.wait(), 0.05)
+
     def count(self, method):
         return sum(name == method for name, _ in self.heard)
 

@@ -1,5 +1,7 @@
 """Prompts: what a model is shown, also in later attempts."""
 
+from dataclasses import replace
+
 import pytest
 
 from clew_daemon.reading.prompt_text import prompt_difference
@@ -12,7 +14,6 @@ from clew_shared.record.fold import fold
 from clew_shared.record.model import LlmCost
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Attempts, AttemptState, State
-from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentProbe
 
 
@@ -137,42 +138,19 @@ def test_a_very_long_message_is_not_compared_line_by_line():
 TRIED = ("Attempt 1: run_cmd: failure", "Attempt 1: ended: its 10 turns were used up")
 
 
-def hello(iteration=0, *, own_limit=None, granted=0, actions=0, attempts=0, **attempt):
-    goal, subtask = (
-        "Write the answer",
-        {"description": "Write the answer", "status": "in_progress", "actions_total": actions},
-    )
-    if attempts:
-        subtask |= {"attempts": attempts, "last_failure": "no"}
-    task = {"description": goal, "status": "in_progress", "subtasks": [subtask]}
-    state = {"goal": {"description": goal, "tasks": [task]}}
-    state |= {"iteration": iteration, "iterations_granted": granted, "actions_total": actions}
-    tools = [
-        {"name": t.name, "description": t.description, "parameters": t.parameters} for t in TOOLS
-    ]
-    spec = {"max_iterations": own_limit}
-    return HelloAnswer.model_validate(
-        {"state": state, "tools": tools, "attempt": attempt, "spec": spec}
-    )
-
-
-def prompt(answer, mode="tools"):
-    return "\n".join(m["content"] for m in lay_out(PromptView(answer, mode)).messages)
-
-
 @pytest.mark.parametrize("mode", ["tools", "json"])
 def test_the_first_of_several_attempts_has_the_same_prompt_as_the_only_one(mode):
-    only = lay_out(PromptView(hello(3), mode))
-    first = lay_out(PromptView(hello(3, n=1, limit=3), mode))
+    only = lay_out(replace(view_of(GOAL), mode=mode))
+    first = lay_out(replace(view_of(GOAL, attempt={"n": 1, "limit": 3}), mode=mode))
     assert first.messages == only.messages
     assert first.sha == only.sha
     assert [name for name, _ in first.blocks] == [name for name, _ in only.blocks]
 
 
 def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
-    shown = prompt(hello(n=2, limit=3, tried=TRIED))
-    assert "Earlier attempts at this goal have failed. Start again from the beginning.\n" in shown
-    assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: its 10 turns" in shown
+    shown = str(build(view_of(GOAL, attempt={"n": 2, "limit": 3, "tried": TRIED})))
+    assert r"Earlier attempts at this goal have failed. Start again from the beginning.\n" in shown
+    assert r"- Attempt 1: run_cmd: failure\n- Attempt 1: ended: its 10 turns" in shown
     assert "The files" not in shown
 
 

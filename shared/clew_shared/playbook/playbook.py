@@ -93,9 +93,8 @@ class Bullet:
         if missing := [key for key in ("id", "section", "content") if not data.get(key)]:
             raise ValueError(f"{name} lacks {', '.join(missing)}")
         counts = {tag: data.get(tag, 0) for tag in TAGS}
-        if wrong := [
-            k for k, n in counts.items() if not (isinstance(n, int) and 0 <= n <= COUNT_MAX)
-        ]:
+        sound = [key for key, n in counts.items() if isinstance(n, int) and 0 <= n <= COUNT_MAX]
+        if wrong := [key for key in TAGS if key not in sound]:
             raise ValueError(f"{name}: {', '.join(wrong)} must be an integer >= 0")
         if not isinstance(seen_in, list | tuple) or not all(isinstance(n, str) for n in seen_in):
             raise ValueError(f"{name}: seen_in must be a list of strings")

@@ -18,10 +18,7 @@ async def test_it_beats_from_hello_on(daemon, connect):
     async with connect(daemon) as sock, AgentClient(sock) as client:
         assert daemon.count("heartbeat") == 0
         await client.hello("mine/1")
-        async with asyncio.timeout(30):
-            while daemon.count("heartbeat") < 3:
-                daemon.arrived.clear()
-                await daemon.arrived.wait()
+        await daemon.until(lambda: daemon.count("heartbeat") >= 3)
 
 
 async def test_calls_at_the_same_time_get_their_own_answers(daemon, connect):

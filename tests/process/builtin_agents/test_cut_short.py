@@ -20,9 +20,7 @@ async def stopped_at(daemon, method, run_llm, llm):
     """Tell the agent to stop once it waits for the answer to a method; its exit code."""
     daemon.hold[method] = asyncio.Event()
     running = asyncio.create_task(run_llm(daemon, llm))
-    while not daemon.count(method):
-        daemon.arrived.clear()
-        await daemon.arrived.wait()
+    await daemon.until(lambda: daemon.count(method))
     daemon.notify("stop", reason="attempt", grace_s=5)
     return await running
 

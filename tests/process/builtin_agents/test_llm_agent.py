@@ -236,16 +236,7 @@ async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_ll
 async def test_an_agent_that_is_told_to_stop_ends_at_once_with_zero(daemon, run_llm):
     with ScriptedLlm(then=Reply(hang=True)) as llm:
         run = asyncio.create_task(run_llm(daemon, llm))
-        await _until(daemon, lambda: daemon.slots_open == 1)
+        await daemon.until(lambda: daemon.slots_open == 1)
         daemon.notify("stop", reason="reload", grace_s=1)
         assert await run == 0
     assert daemon.left is None
-
-
-async def _until(daemon, holds):
-    """Wait for what the agent sends until a condition holds."""
-    async with asyncio.timeout(30):
-        while not holds():
-            daemon.arrived.clear()
-            with_deadline = asyncio.wait_for(daemon.arrived.wait(), 0.05)
-            await asyncio.gather(with_deadline, return_exceptions=True)

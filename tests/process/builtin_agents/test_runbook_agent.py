@@ -40,7 +40,7 @@ async def test_after_a_restart_it_goes_on_at_the_very_step(make, run_runbook, co
     async with connect(daemon) as sock:
         daemon.silent_from["act"] = 25
         agent = asyncio.create_task(live(sock, lambda daemon: Runbook(daemon).run()))
-        await _count(daemon, "act", 25)
+        await daemon.until(lambda: daemon.count("act") >= 25)
         agent.cancel()
         await asyncio.gather(agent, return_exceptions=True)
     daemon.begin_epoch()
@@ -90,10 +90,3 @@ def interrupt(daemon, step):
     entry = {"seq": verdict.seq, "name": tool, "args": args, "result": "interrupted", "output": ""}
     daemon.history.append(((0, 0), entry))
     daemon.begin_epoch()
-
-
-async def _count(daemon, method, number):
-    async with asyncio.timeout(30):
-        while daemon.count(method) < number:
-            daemon.arrived.clear()
-            await daemon.arrived.wait()

@@ -11,14 +11,7 @@ from clew_shared.prompt.messages import plain_args
 from clew_shared.prompt.view import is_small
 from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
-from clew_worker.agent.client import (
-    ENDED,
-    GAVE_UP,
-    RECORD_CHARS,
-    AgentClient,
-    RpcError,
-    call_record,
-)
+from clew_worker.agent.client import ENDED, GAVE_UP, AgentClient, RpcError, call_record
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.plans import plain_text, record_plan, truth
@@ -72,7 +65,7 @@ class Work:
     async def _act(self, call: ToolRequest, rationale: str) -> bool:
         name = call.name[:_NAME_CHARS] or "?"
         try:
-            judged = await self.daemon.act(name, call.args, rationale[:RECORD_CHARS])
+            judged = await self.daemon.act(name, call.args, rationale)
         except (ValueError, RpcError) as error:
             self.memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
