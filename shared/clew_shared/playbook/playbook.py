@@ -253,7 +253,8 @@ def render(bullets: Iterable[Bullet]) -> str:
 
 
 def _entries(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    entries = data.get(name) or []
+    found = data.get(name) or []
+    entries = list(found.values()) if isinstance(found, Mapping) else found
     if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
         raise ValueError(f"{name} of a playbook must be a list of objects")
     return entries
