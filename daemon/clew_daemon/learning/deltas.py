@@ -202,10 +202,8 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
     known = playbook.get_bullet(event.id) if isinstance(event, PlaybookEvent) else None
     match event:
         case BulletAdded():
-            bullet = Bullet(
-                **event.model_dump(include=_AS_RECORDED),
-                created_at=event.created_at or iso(event.at),
-            )
+            bullet = Bullet(**event.model_dump(include=_AS_RECORDED))
+            bullet.created_at = event.created_at or iso(event.at)
             bullet.updated_at = iso(event.at)
             playbook.put(bullet)
             if event.expires_at:  # one of clew 0.1.0, which has had its time

@@ -125,11 +125,9 @@ def refusal(reason: str) -> str:
 
 def why_refused(reason: str, count: int = 0, said: str = "") -> str:
     """Return in a line why an action was refused, at its `count`-th try, and what it had said the last time."""
-    why = (
-        f"{ordinal(count)} time the same"
-        if reason == "repetition" and count > 1
-        else refusal(reason)
-    )
+    why = refusal(reason)
+    if reason == "repetition" and count > 1:
+        why = f"{ordinal(count)} time the same"
     return why + (f"; last: {said}" if said else "")
 
 
@@ -180,9 +178,8 @@ def action_text(name: str, args: Mapping[str, Any], max_chars: int = ACTION_CHAR
     is_command = not _COMMANDS.isdisjoint(args)
     keys = _SHOWN.get(name, tuple(key for key in args if key != "description" or not is_command))
     named = keys is not _SHOWN.get(name) and len(keys) > 1
-    values = [
-        f"{key}={_value(args[key])}" if named else _value(args[key]) for key in keys if key in args
-    ]
+    shown = {key: _value(args[key]) for key in keys if key in args}
+    values = [f"{key}={value}" if named else value for key, value in shown.items()]
     text = " ".join(values if name == "run_cmd" and values else [name, *values])
     return beginning(one_line(text), max_chars)
 
@@ -209,9 +206,8 @@ def _value(value: Any) -> str:
 def rerun_text(rerun: Mapping[str, Any]) -> str:
     """Return which action ran more than once, and what came of each run but the last, as in the view of a goal."""
     place = f"{rerun['task_idx'] + 1}.{rerun['subtask_idx'] + 1}"
-    runs = [
-        f"#{seq} {result}" for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
-    ]
+    ran = zip(rerun["seqs"], rerun["results"], strict=False)
+    runs = [f"#{seq} {result}" for seq, result in ran]
     return f"{place} `{rerun['action']}` ran {times(rerun['times'])}: {', '.join(runs)}, then #{rerun['seqs'][-1]}"
 
 
@@ -224,6 +220,5 @@ _TELLS = re.compile(
 def key_line(output: str, max_chars: int = ACTION_CHARS) -> str:
     """Return the line of an output that says what came out: the last that names an error, else the last one."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return beginning(
-        next(filter(_TELLS.search, reversed(lines)), lines[-1] if lines else ""), max_chars
-    )
+    last = lines[-1] if lines else ""
+    return beginning(next(filter(_TELLS.search, reversed(lines)), last), max_chars)

@@ -79,9 +79,8 @@ class AgentClient:
 
     async def __aenter__(self) -> Self:
         self._sock.setblocking(False)
-        self._reader, self._writer = await asyncio.open_connection(
-            sock=self._sock, limit=protocol.LINE_BYTES_MAX
-        )
+        opening = asyncio.open_connection(sock=self._sock, limit=protocol.LINE_BYTES_MAX)
+        self._reader, self._writer = await opening
         self._tasks.append(asyncio.create_task(self._listen()))
         return self
 

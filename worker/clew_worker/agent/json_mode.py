@@ -212,11 +212,8 @@ def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
         if schema.get("type") == "string" or "anyOf" in schema:
             found[name] = _as_text(name, value)
         least = _properties(whole).get(name, {}).get("minimum", 0)
-        if (
-            type(value) is int
-            and value <= 0 < least
-            and name not in whole.parameters.get("required", ())
-        ):
+        unset = type(value) is int and value <= 0 < least
+        if unset and name not in whole.parameters.get("required", ()):
             del found[name]  # some models fill in each option
     return found
 

@@ -118,10 +118,8 @@ class LlmAgent:
             layout = self._memory.laid_out()
             view = layout.view
             tools = self._offered(view)
-            native = self._memory.prompt.mode == "tools"
-            form = json_mode.response_format(
-                tools, self._memory.prompt.rung, reflects=view.reflects
-            )
+            native, rung = self._memory.prompt.mode == "tools", self._memory.prompt.rung
+            form = json_mode.response_format(tools, rung, reflects=view.reflects)
             repeats = self._memory.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(

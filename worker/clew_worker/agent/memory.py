@@ -107,9 +107,7 @@ class Memory:
         """Return for `reflect` what the turn has added, and the last prompt as the next one needs it; end the turn."""
         prompt = self.prompt.model_dump(exclude={"model", "cuts", "kept", "ending"})
         each = tokens // max(len(self.records), 1)
-        calls = [
-            {**one, "cost": {"tokens": each, "time": one["execution_time"]}} for one in self.records
-        ]
+        calls = [{**r, "cost": {"tokens": each, "time": r["execution_time"]}} for r in self.records]
         told, self.turn, self.records = turn_of(self.turn), [], []
         return {"tool_calls": calls, "turn": told, "prompt": prompt}
 
