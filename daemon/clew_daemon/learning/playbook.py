@@ -1,14 +1,12 @@
 """What this home has learned, as folds of its events: the playbook, what agents are shown of it, what models need."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -20,7 +18,9 @@ from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, catch_up, output_text
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
+from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.ledger.reader import ReadSide
@@ -31,12 +31,8 @@ from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
 from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
+from clew_shared.record.state import State
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from clew_shared.config.tables import PlaybookSettings
-    from clew_shared.core.core import Core
-    from clew_shared.record.state import State
 
 log = structlog.get_logger()
 

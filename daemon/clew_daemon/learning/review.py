@@ -6,8 +6,6 @@ repeated. Agents are told of it when three goals whose checks passed have had it
 shown it, ran into that loop.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ A person is asked for it before anything is spent. In doubt a check can run: wha
 what its text speaks of, is never missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

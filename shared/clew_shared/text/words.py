@@ -1,18 +1,14 @@
 """Codes and actions that are recorded, in the words that people read. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from signal import SIGKILL
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.exit_codes import SIGNAL_BASE
 from clew_shared.text.shorten import beginning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ACTION_CHARS = 200
 NEW_LINE = " ⏎ "  # stands for the end of a line where a text of several lines is shown in one
