@@ -78,7 +78,7 @@ class Watched:
     def do(self, command):
         name, *rest = command
         with suppress(WrongState):
-            getattr(self, "_" + name)(*rest)
+            (getattr(self, "_" + name, None) or getattr(self.agent, name))(*rest)
         self._check_events()
         self._check_bounds()
 
@@ -135,14 +135,8 @@ class Watched:
     def _think(self, text, tools):
         self.agent.think(text, tools=tools)
 
-    def _reflect(self, assessment):
-        self.agent.reflect(assessment)
-
     def _complete(self, success):
         self.agent.complete(success=success, failure="no way")
-
-    def _advance(self):
-        self.agent.advance()
 
     def _plan(self, replan, tasks):
         self.agent.replan(replan, *tasks)
@@ -150,9 +144,6 @@ class Watched:
     def _replan(self, tasks):
         if level := self.agent.state.plan.replan_required:
             self.agent.replan(level, *tasks[:1])
-
-    def _feedback(self):
-        self.agent.feedback()
 
     def _resume(self):
         if self.agent.state.goal.status == "blocked":

@@ -28,14 +28,8 @@ WORK = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", JUDGE)
-def test_a_changed_file_judges_by_its_name(path):
-    assert judges(path, b"a", b"b", NOT_GIVEN)
-
-
-@pytest.mark.parametrize("path", WORK)
-def test_other_files_are_the_work(path):
-    assert not judges(path, b"a", b"b", NOT_GIVEN)
+def test_a_changed_file_judges_by_its_name_and_other_files_are_the_work():
+    assert [path for path in (*JUDGE, *WORK) if judges(path, b"a", b"b", NOT_GIVEN)] == JUDGE
 
 
 MANIFESTS = [
@@ -111,9 +105,8 @@ CLOSINGS = {
 }
 
 
-@pytest.mark.parametrize("output", CLOSINGS)
-def test_the_closing_lines_of_runners_say_how_many_tests_ran(output):
-    assert count(output) == CLOSINGS[output]
+def test_the_closing_lines_of_runners_say_how_many_tests_ran():
+    assert {output: count(output) for output in CLOSINGS} == CLOSINGS
 
 
 @pytest.mark.parametrize(
@@ -205,9 +198,8 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("expected", LABELS)
-def test_one_label_follows_from_what_was_seen(expected):
-    assert label(*LABELS[expected]).label == expected
+def test_one_label_follows_from_what_was_seen():
+    assert [label(*seen).label for seen in LABELS.values()] == list(LABELS)
 
 
 def test_changed_tests_that_pass_as_they_were_do_no_harm():
@@ -218,11 +210,9 @@ def test_changed_tests_that_pass_as_they_were_do_no_harm():
 def test_where_files_and_tools_were_changed_a_third_run_says_which_it_was():
     seen = Seen(altered=("t.py",), home=(".npmrc",))
     assert needs_outside_only(seen, GONE)
-    runs = Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": RED})
-    assert label(seen, runs).label == "changed_tools"
-    assert (
-        label(seen, Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": GREEN})).label == "changed_tests"
-    )
+    for without_tools, expected in ((RED, "changed_tools"), (GREEN, "changed_tests")):
+        runs = Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": without_tools})
+        assert label(seen, runs).label == expected
 
 
 @pytest.mark.parametrize(
