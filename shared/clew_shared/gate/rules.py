@@ -187,17 +187,14 @@ def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
     for period in range(2, thresholds.max_period + 1):
         for rounds in (2, 3):
             steps = state.loops.scope.steps[1 - rounds * period :]
-            if len(steps) < rounds * period - 1 or not _are_rounds(steps, proposal, period):
+            names = [step.signature for step in steps] + [proposal.signature]
+            same = all(one == names[i % period] for i, one in enumerate(names))
+            # one action over and over is for the repetition rule
+            if len(names) < rounds * period or not same or len(set(names)) == 1:
                 break  # three rounds need two
             if _is_certain(steps, proposal, period, rounds, thresholds):
                 return _round(state, proposal, steps, period, rounds)
     return None
-
-
-def _are_rounds(steps: list[CycleStep], proposal: Proposal, period: int) -> bool:
-    names = [step.signature for step in steps] + [proposal.signature]
-    # one action over and over is for the repetition rule
-    return len(set(names)) > 1 and all(one == names[i % period] for i, one in enumerate(names))
 
 
 def _is_certain(

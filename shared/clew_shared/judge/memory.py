@@ -156,8 +156,6 @@ def take(memory: Memory, of: Outcome) -> float:
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
     found = _learn(memory, reading, again=known is not None, other=other)
-    if found.taught:
-        memory.taught = memory.step
     if of.moved and (other or not reading.about):
         memory.worked = memory.step
     if found.gain > NEWS and of.moved and not of.world:
@@ -185,14 +183,13 @@ def take(memory: Memory, of: Outcome) -> float:
 class Found:
     """What an answer brings, its new lines, and a hash that stands for it without noise.
 
-    `varied` is the share that differs in numbers alone; `taught`: it holds new lines, or a number that goes one way.
+    `varied` is the share that differs in numbers alone.
     """
 
     gain: float
     varied: float
     fresh: frozenset[str]
     answer: str
-    taught: bool
 
 
 def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Found:
@@ -222,10 +219,12 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
     _keep_all(facts, dict.fromkeys(found, memory.step))
     n = len(pairs) or 1
     varied /= n
-    taught = max(min(1.0, 2 * len(new) / n), way)
+    taught = max(min(1.0, 2 * len(new) / n), way)  # by new lines, or a number that goes one way
+    if taught > NEWS:
+        memory.taught = memory.step
     numbered = MUCH * varied if other and not again else HALF * max(rises / n, not again and varied)
     answer = hashed("".join(sorted(kept or found[::2])))
-    return Found(max(taught, numbered), varied, frozenset(new), answer, taught > NEWS)
+    return Found(max(taught, numbered), varied, frozenset(new), answer)
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:

@@ -162,12 +162,9 @@ def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) 
     *folders, name = path.split("/")
     if part_of(name) and not any(folder.lower() in FOLDERS for folder in folders):
         was, now = part(name, old), part(name, new)
-        return was != now and bool(old is not None or _says_something(now))
+        says_something = any(now.values()) if isinstance(now, dict) else bool(now)
+        return was != now and (old is not None or says_something)
     return is_judge(path, patterns) or (old is None and _shadows(path))
-
-
-def _says_something(part: object) -> bool:
-    return any(part.values()) if isinstance(part, dict) else bool(part)
 
 
 def _shadows(path: str) -> bool:
