@@ -112,9 +112,9 @@ class Bridge:
             if goal.over.is_set() or not await self._gets_on():
                 return
             await goal.refresh()
-            news = [*self._warnings, *goal.take_news()]
+            acted, news, warnings = goal.effects > 0, goal.take_news(), self._warnings
+            prompt = next_prompt(goal.hello, acted=acted, news=news, warnings=warnings)
             self._warnings = []
-            prompt = next_prompt(goal.hello, acted=goal.effects > 0, news=news)
 
     async def _turn(self, prompt: str) -> bool:
         """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""

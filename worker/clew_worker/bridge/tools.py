@@ -170,13 +170,16 @@ def resume_prompt(hello: HelloAnswer) -> str:
     )
 
 
-def next_prompt(hello: HelloAnswer, *, acted: bool, news: Sequence[str] = ()) -> str:
+def next_prompt(
+    hello: HelloAnswer, *, acted: bool, news: Sequence[str] = (), warnings: Sequence[str] = ()
+) -> str:
     """Return the prompt of the next turn of a conversation; `news` is feedback that it has not had."""
     why = "Your turn has ended, but the goal is not completed."
     if not acted:
         why = "You ended your turn without a call of clew's tools, so nothing was done."
         why += " Call one now."
-    return _paragraphs(why, *judged_by(hello), feedback_text(news), _now(hello.state))
+    told = joined(*warnings), feedback_text(news)
+    return _paragraphs(why, *judged_by(hello), *told, _now(hello.state))
 
 
 def feedback_text(feedback: Sequence[str]) -> str:

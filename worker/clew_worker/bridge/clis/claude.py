@@ -1,6 +1,7 @@
 """Anthropic's Claude Code: `claude -p --output-format stream-json`, tried with 2.1.330."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 from clew_worker.bridge.clis import cli
@@ -38,39 +39,46 @@ def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
 class ClaudeReader(cli.EventReader):
     """Reads `system`, `assistant`, `rate_limit_event` and `result` events."""
 
+    _complains = False
     _reported = cli.NOTHING_USED
     _message = _error = ""
     _resets_at: float | None = None
 
-    def feed(self, line: bytes) -> cli.Events:
-        event = cli.Fields.of_line(line)
+    def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         match event.text("type"), event.text("subtype"):
             case "system", "init":
-                return _started(event)
+                if session := event.text("session_id"):
+                    yield cli.SessionStarted(session)
+                names = tuple(name.removeprefix(_PREFIX) for name in event.texts("tools"))
+                servers = {s.text("name"): s.text("status") for s in event.objects("mcp_servers")}
+                yield cli.ToolsOffered(names, servers)
             case "assistant", _:
-                return self._assistant(event)
+                yield from self._assistant(event)
             case "rate_limit_event", _:
                 self._limited(event.object("rate_limit_info"))
             case "result", _:
-                return self._result(event)
-        return ()
+                yield self._rest(event)
+                said = event.text("result") or "; ".join(event.texts("errors"))
+                said = said or event.text("subtype")
+                if event.true("is_error"):
+                    yield from failed(self._fault_of(said, event))
+                else:
+                    yield cli.TurnEnded(ok=True, message=said)
 
-    def _assistant(self, event: cli.Fields) -> cli.Events:
-        """Return the text of a message, and its usage the first time: each block comes as an event of its own."""
+    def _assistant(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
+        """Yield the text of a message, and its usage the first time: each block comes as an event of its own."""
         if event.text("error"):
             self._error = event.text("error")
-            return ()
+            return
         message = event.object("message")
-        events: list[cli.CliEvent] = []
         for block in message.objects("content"):
-            text = block.text("text") or block.text("thinking")
-            events += [cli.ThoughtReported(text)] if text else []
+            if text := block.text("text") or block.text("thinking"):
+                yield cli.ThoughtReported(text)
         if message.text("id") != self._message and not event.text("parent_tool_use_id"):
             self._message = message.text("id")
             used = _tokens(message.object("usage"))
             self._reported += used
-            events += [used] if used != cli.NOTHING_USED else []
-        return tuple(events)
+            yield used
 
     def _limited(self, info: cli.Fields) -> None:
         resets_at = info.number("resetsAt")
@@ -78,14 +86,7 @@ class ClaudeReader(cli.EventReader):
             ahead = resets_at - self._clock()
             self._resets_at = resets_at if 0 <= ahead <= cli.AHEAD_MAX_S else None
 
-    def _result(self, event: cli.Fields) -> cli.Events:
-        message = event.text("result") or "; ".join(event.texts("errors")) or event.text("subtype")
-        rest = self._rest(event)
-        if event.true("is_error"):
-            return (*rest, *failed(self._fault_of(message, event)))
-        return (*rest, cli.TurnEnded(ok=True, message=message))
-
-    def _rest(self, event: cli.Fields) -> cli.Events:
+    def _rest(self, event: cli.Fields) -> cli.UsageReported:
         """Return what the messages did not report, and the cost, which counts from the session's beginning."""
         session_usd, before = event.number("total_cost_usd"), self._used.cost_usd or 0.0
         if session_usd is not None:
@@ -93,7 +94,7 @@ class ClaudeReader(cli.EventReader):
         cost_usd = max(0.0, (session_usd or before) - before) or None
         rest = _tokens(event.object("usage")).since(self._reported, cost_usd)
         self._reported = cli.NOTHING_USED
-        return (rest,) if rest != cli.NOTHING_USED else ()
+        return rest
 
     def _fault_of(self, message: str, event: cli.Fields) -> cli.Fault:
         found = self._fault(message)
@@ -110,14 +111,6 @@ class ClaudeReader(cli.EventReader):
             return found
         lasting = self._error in _LASTING or status == 403
         return cli.Fault(found.message, "lasting" if lasting else "temporary")
-
-
-def _started(event: cli.Fields) -> cli.Events:
-    names = tuple(name.removeprefix(_PREFIX) for name in event.texts("tools"))
-    servers = {s.text("name"): s.text("status") for s in event.objects("mcp_servers")}
-    offered = cli.ToolsOffered(names, servers)
-    session = event.text("session_id")
-    return (cli.SessionStarted(session), offered) if session else (offered,)
 
 
 def _tokens(usage: cli.Fields) -> cli.UsageReported:

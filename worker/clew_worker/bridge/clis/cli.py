@@ -8,7 +8,7 @@ files, starts the process and reads its output.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -121,7 +121,6 @@ class TurnEnded:
 
 CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
 Events = tuple[CliEvent, ...]
-Launcher = Callable[[CliOptions, str, str], Launch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Cli:
 
     name: str
     kept: tuple[str, ...]
-    launch: Launcher
+    launch: Callable[[CliOptions, str, str], Launch]
     reader: "type[EventReader]"
     harmless: frozenset[str] = frozenset()
 
@@ -163,9 +162,12 @@ class Fields:
                 return cls(json.loads(line))
         return cls({})
 
-    def text(self, name: str) -> str:
+    def _of(self, name: str, kind: type, otherwise: Any) -> Any:
         value = self._values.get(name)
-        return value if isinstance(value, str) else ""
+        return value if isinstance(value, kind) else otherwise
+
+    def text(self, name: str) -> str:
+        return str(self._of(name, str, ""))
 
     def number(self, name: str) -> float | None:
         """Return a finite number; a boolean is none."""
@@ -181,18 +183,13 @@ class Fields:
         return self._values.get(name) is True
 
     def object(self, name: str) -> "Fields":
-        value = self._values.get(name)
-        return Fields(value if isinstance(value, dict) else {})
+        return Fields(self._of(name, dict, {}))
 
     def objects(self, name: str) -> "tuple[Fields, ...]":
-        return tuple(Fields(item) for item in self._items(name) if isinstance(item, dict))
+        return tuple(Fields(item) for item in self._of(name, list, []) if isinstance(item, dict))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(item for item in self._items(name) if isinstance(item, str))
-
-    def _items(self, name: str) -> list[Any]:
-        value = self._values.get(name)
-        return value if isinstance(value, list) else []
+        return tuple(item for item in self._of(name, list, []) if isinstance(item, str))
 
 
 # ---- when a usage limit ends, by the sentence in which a CLI says so
@@ -270,6 +267,8 @@ def failed(found: Fault) -> Events:
 class EventReader:
     """Reads the output of one process; `used` is what was reported for the session that it resumes."""
 
+    _complains = True  # in plain lines
+
     def __init__(
         self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
     ) -> None:
@@ -279,6 +278,12 @@ class EventReader:
 
     def feed(self, line: bytes) -> Events:
         """Return the events of a line of standard output, or of standard error: some faults are reported only there."""
+        event = Fields.of_line(line)
+        if self._complains and not event.text("type"):
+            return self._complaint(line)
+        return tuple(found for found in self._events(event) if found != NOTHING_USED)
+
+    def _events(self, event: Fields) -> Iterator[CliEvent]:
         raise NotImplementedError
 
     def _fault(self, message: str) -> Fault:

@@ -1,6 +1,7 @@
 """OpenAI's Codex: `codex exec --json`, tried with 0.169."""
 
 import json
+from collections.abc import Iterator
 
 from clew_worker.bridge.clis import cli
 from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed
@@ -62,38 +63,25 @@ def _quoted(text: str) -> str:
 class CodexReader(cli.EventReader):
     """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
 
-    def feed(self, line: bytes) -> cli.Events:
-        event = cli.Fields.of_line(line)
+    def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         match event.text("type"):
             case "thread.started":
-                session = event.text("thread_id")
-                return (cli.SessionStarted(session),) if session else ()
+                if session := event.text("thread_id"):
+                    yield cli.SessionStarted(session)
             case "item.completed":
-                return self._item(event.object("item"))
-            case "turn.completed":
-                used = self._usage(event.object("usage"))
-                return (*used, cli.TurnEnded(ok=True, message=self._said))
+                item = event.object("item")
+                text, kind = item.text("text"), item.text("type")
+                if text and kind in ("agent_message", "reasoning"):
+                    self._said = text if kind == "agent_message" else self._said
+                    yield cli.ThoughtReported(text)
+            case "turn.completed":  # with what was used since the session's beginning
+                names = ("input_tokens", "output_tokens", "cached_input_tokens")
+                total = cli.UsageReported(*map(event.object("usage").count, names))
+                yield total.since(self._used)
+                self._used = total
+                yield cli.TurnEnded(ok=True, message=self._said)
             case "turn.failed":
-                return failed(self._fault(event.object("error").text("message")))
-            case "":
-                return self._complaint(line)
-        return ()
-
-    def _item(self, item: cli.Fields) -> cli.Events:
-        text = item.text("text")
-        if not text or item.text("type") not in ("agent_message", "reasoning"):
-            return ()
-        if item.text("type") == "agent_message":
-            self._said = text
-        return (cli.ThoughtReported(text),)
-
-    def _usage(self, usage: cli.Fields) -> cli.Events:
-        """Return what this turn has used: Codex counts from the session's beginning, in earlier processes too."""
-        names = ("input_tokens", "output_tokens", "cached_input_tokens")
-        total = cli.UsageReported(*map(usage.count, names))
-        before, self._used = self._used, total
-        new = total.since(before)
-        return (new,) if new != cli.NOTHING_USED else ()
+                yield from failed(self._fault(event.object("error").text("message")))
 
 
 _HARMLESS = frozenset((

@@ -1,6 +1,7 @@
 """opencode: `opencode run --format json`, tried with 1.18.33."""
 
 import json
+from collections.abc import Iterator
 
 from clew_worker.bridge.clis import cli
 from clew_worker.bridge.clis.cli import SERVER, failed
@@ -58,32 +59,22 @@ class OpencodeReader(cli.EventReader):
 
     _session = ""
 
-    def feed(self, line: bytes) -> cli.Events:
-        event = cli.Fields.of_line(line)
-        events: cli.Events = ()
+    def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
+        session, part = event.text("sessionID"), event.object("part")
+        if session and session != self._session:
+            self._session = session
+            yield cli.SessionStarted(session)
         match event.text("type"):
             case "text" | "reasoning" as kind:
-                if text := event.object("part").text("text"):
+                if text := part.text("text"):
                     self._said = text if kind == "text" else self._said
-                    events = (cli.ThoughtReported(text),)
+                    yield cli.ThoughtReported(text)
             case "step_finish":
-                events = self._finished(event.object("part"))
+                yield _tokens(part)
+                if part.text("reason") != _MORE_FOLLOWS:
+                    yield cli.TurnEnded(ok=True, message=self._said)
             case "error":
-                events = self._failed(event.object("error"))
-            case "":
-                return self._complaint(line)
-        session = event.text("sessionID")
-        if not session or session == self._session:
-            return events
-        self._session = session
-        return (cli.SessionStarted(session), *events)
-
-    def _finished(self, part: cli.Fields) -> cli.Events:
-        used = _tokens(part)
-        events: cli.Events = (used,) if used != cli.NOTHING_USED else ()
-        if part.text("reason") == _MORE_FOLLOWS:
-            return events
-        return (*events, cli.TurnEnded(ok=True, message=self._said))
+                yield from self._failed(event.object("error"))
 
     def _failed(self, error: cli.Fields) -> cli.Events:
         data, name = error.object("data"), error.text("name")
