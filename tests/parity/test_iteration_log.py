@@ -67,23 +67,14 @@ def test_a_wrong_record_is_refused_with_every_fault_named_and_not_kept():
 
 
 @pytest.mark.parametrize("assessments", [["stuck"] * 3, ["regressing", "stuck", "regressing"]])
-def test_three_in_a_row_without_progress_give_a_recovery_prompt(assessments):
+def test_three_in_a_row_without_progress_give_a_prompt_that_names_what_was_tried(assessments):
     log = IterationLog()
-    given = [log.add(record(n, name)) for n, name in enumerate(assessments)]
-    assert given[:2] == [None, None]
-    assert "recover" in given[2]
-    assert given[2].kind == "stuck"
-    assert "recover" in given[2].message
-
-
-def test_the_recovery_prompt_names_what_was_tried():
-    log = IterationLog()
-    for n in range(2):
-        log.add(record(n, "stuck"))
+    assert [log.add(record(n, name)) for n, name in enumerate(assessments[:2])] == [None, None]
     tried = call("run_cmd", params={"cmd": "make"}, outcome="error", raw_output="no rule")
-    prompt = log.add(record(2, "stuck", calls=[tried]))
-    assert "search flask logging" in prompt
-    assert "run_cmd make → found error: no rule" in prompt
+    prompt = log.add(record(2, assessments[2], calls=[tried]))
+    assert prompt.kind == "stuck"
+    for part in ("recover", "search flask logging", "run_cmd make → found error: no rule"):
+        assert part in prompt.message
 
 
 def test_reasoning_context_goes_by_relevance_and_by_time_within_it():

@@ -19,26 +19,14 @@ def test_an_id_is_three_letters_and_a_number_that_never_comes_back():
 
 
 def test_the_text_for_a_prompt_has_the_agreed_form():
-    playbook = Playbook.from_dict(
-        {
-            "bullets": [
-                {
-                    "id": "fil-00042",
-                    "section": "file_operations",
-                    "content": "List directory before reading files",
-                    "helpful": 5,
-                },
-                {
-                    "id": "cod-00015",
-                    "section": "code_navigation",
-                    "content": "Search for keywords before reading files",
-                    "helpful": 8,
-                    "harmful": 1,
-                },
-                {"id": "fil-00043", "section": "file_operations", "content": "Keep a backup"},
-            ]
-        }
+    fields = ("id", "section", "content", "helpful", "harmful")
+    bullets = (
+        ("fil-00042", "file_operations", "List directory before reading files", 5, 0),
+        ("cod-00015", "code_navigation", "Search for keywords before reading files", 8, 1),
+        ("fil-00043", "file_operations", "Keep a backup", 0, 0),
     )
+    as_json = {"bullets": [dict(zip(fields, bullet, strict=True)) for bullet in bullets]}
+    playbook = Playbook.from_dict(as_json)
     assert playbook.as_context() == (
         "\n## Learned Strategies\n"
         "\n"

@@ -17,11 +17,7 @@ from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CliRun
-from clew_worker.bridge.clis.cli import (
-    Fault,
-    SessionStarted,
-    TurnEnded,
-)
+from clew_worker.bridge.clis.cli import Fault, SessionStarted, TurnEnded
 from clew_worker.bridge.place import clear
 from clew_worker.bridge.starter import CliStarter
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
@@ -61,19 +57,14 @@ class PlayedDaemon(AgentClient):
         return await answer() if callable(answer) else answer
 
 
-def calls_of(daemon, patience_s=30.0):
-    calls = ToolCalls(daemon, "cli/1", patience_s)
-    return calls, calls
-
-
 async def test_a_call_is_one_act_under_the_built_in_name():
     daemon = PlayedDaemon()
-    calls, goal = calls_of(daemon)
+    calls = ToolCalls(daemon, "cli/1")
     answer = await calls.call("clew_run", {"cmd": "make"})
     assert daemon.asked == [("act", {"tool": "run_cmd", "args": {"cmd": "make"}})]
     assert answer.text == "built"
-    assert goal.effects == 1
-    assert goal.take_records()[0]["tool"] == "run_cmd"
+    assert calls.effects == 1
+    assert calls.take_records()[0]["tool"] == "run_cmd"
 
 
 async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
@@ -85,7 +76,7 @@ async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
         return DONE
 
     daemon = PlayedDaemon(act=act)
-    calls, _ = calls_of(daemon, 0.01)
+    calls = ToolCalls(daemon, "cli/1", 0.01)
     assert (await calls.call("clew_run", {"cmd": "make"})).text.startswith("still running, #7.")
     assert (await calls.call("clew_wait", {"seq": 7})).text.startswith("still running, #7.")
     other = await calls.call("clew_read", {"path": "a"})
@@ -98,7 +89,7 @@ async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
 
 async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
     daemon = PlayedDaemon(advance={"subtask": {"description": "Write b.txt"}, "task": None})
-    calls, _ = calls_of(daemon)
+    calls = ToolCalls(daemon, "cli/1")
     answer = await calls.call("clew_done", {"success": True, "summary": "wrote a"})
     assert [method for method, _ in daemon.asked] == ["complete_subtask", "advance"]
     assert answer.text == "Next subtask: Write b.txt"
@@ -107,29 +98,27 @@ async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
 async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
     failing = {"name": "there", "cmd": "test -f b", "exit_code": 1, "output": ""}
     daemon = PlayedDaemon(finish={"accepted": False, "failing_checks": [failing]})
-    calls, goal = calls_of(daemon)
-    assert (
-        "Check failed with exit code 1: test -f b"
-        in (await calls.call("clew_done", {"success": True})).text
-    )
-    assert not goal.over.is_set()
+    calls = ToolCalls(daemon, "cli/1")
+    said = (await calls.call("clew_done", {"success": True})).text
+    assert "Check failed with exit code 1: test -f b" in said
+    assert not calls.over.is_set()
     daemon.answers["finish"] = {"accepted": True}
     assert "completed" in (await calls.call("clew_done", {"success": "yes"})).text
-    assert goal.over.is_set()
+    assert calls.over.is_set()
     assert (await calls.call("clew_run", {"cmd": "ls"})).refused
 
 
 async def test_a_question_ends_the_work_until_it_is_answered():
     daemon = PlayedDaemon()
-    calls, goal = calls_of(daemon)
+    calls = ToolCalls(daemon, "cli/1")
     await calls.call("clew_ask", {"question": "Which colour?"})
     assert daemon.asked == [("ask", {"question": "Which colour?"})]
-    assert goal.over.is_set()
+    assert calls.over.is_set()
 
 
 async def test_a_replan_replaces_all_that_is_pending():
     daemon = PlayedDaemon(replan="task")
-    calls, _ = calls_of(daemon)
+    calls = ToolCalls(daemon, "cli/1")
     await calls.call("clew_plan", {"tasks": [{"description": "All", "subtasks": ["Another way"]}]})
     [(_, sent)] = [one for one in daemon.asked if one[0] == "plan"]
     assert sent["covers"] == [1]
@@ -248,21 +237,13 @@ def test_only_the_sessions_survive_and_no_link_is_followed(tmp_path):
     (home / ".cache").mkdir()
     outside.mkdir()
     (outside / "precious").write_text("x")
-    (home / "link").symlink_to(outside)
-    clear(home, (".codex/sessions",))
+    for name in ("link", "kept"):
+        (home / name).symlink_to(outside)
+    clear(home, (".codex/sessions", "kept"))
     left = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
     sessions = ".codex/sessions"
     assert left == [".codex", sessions, f"{sessions}/2026", f"{sessions}/2026/one.jsonl"]
     assert (outside / "precious").exists()
-
-
-def test_a_link_in_the_place_of_the_sessions_is_removed(tmp_path):
-    home, outside = tmp_path / "home", tmp_path / "outside"
-    home.mkdir()
-    outside.mkdir()
-    (home / "sessions").symlink_to(outside)
-    clear(home, ("sessions",))
-    assert not os.path.lexists(home / "sessions")
 
 
 @pytest.mark.parametrize("package", ["@maker/coder", "coder", "coder-ai"])

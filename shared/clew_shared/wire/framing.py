@@ -1,6 +1,6 @@
-"""Framing: strict JSON messages of bounded size, and the lines of a stream."""
+"""Framing: strict JSON messages of bounded size."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -29,21 +29,3 @@ def encode(
     if len(data) > bytes_max:
         raise OversizedMessageError(f"{what} {len(data)} bytes, at most {bytes_max}{remedy}")
     return data
-
-
-class Lines:
-    """The bytes of a stream as lines of at most `bytes_max` bytes, whatever the pieces that they come in."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._rest = bytearray()
-
-    def take(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are whole now, with their ends; OversizedMessageError for one that is too long."""
-        self._rest += data
-        while (end := self._rest.find(b"\n")) >= 0:
-            line = bytes(self._rest[: end + 1])
-            del self._rest[: end + 1]
-            yield line
-        if len(self._rest) > self._bytes_max:
-            raise OversizedMessageError(f"a line of more than {self._bytes_max} bytes")

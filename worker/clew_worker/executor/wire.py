@@ -11,7 +11,6 @@ import time
 from collections import deque
 
 from clew_shared.wire import executor as ex
-from clew_shared.wire.framing import Lines
 
 _WAITING_MAX = 64
 _DRAINED_MAX = 64
@@ -29,7 +28,7 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
         self._sock = sock
-        self._lines = Lines(ex.LINE_BYTES_MAX)
+        self._rest = b""
         self._requests: deque[ex.ExecutorRequest] = deque()
         self._drained: list[int] = []
         self.closed = False
@@ -78,7 +77,9 @@ class Wire:
         with contextlib.suppress(ConnectionResetError):
             data = self._sock.recv(_CHUNK, socket.MSG_DONTWAIT)
         self.closed = self.closed or not data
-        for line in self._lines.take(data):
-            self._requests.append(ex.read_request(line))
-            if len(self._requests) > _WAITING_MAX:
-                raise WireError(f"more than {_WAITING_MAX} requests are waiting")
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > ex.LINE_BYTES_MAX:
+            raise WireError(f"a line of more than {ex.LINE_BYTES_MAX} bytes")
+        self._requests.extend(map(ex.read_request, lines))
+        if len(self._requests) > _WAITING_MAX:
+            raise WireError(f"more than {_WAITING_MAX} requests are waiting")
