@@ -32,24 +32,6 @@ LIMITS = {
 }
 """Where clew's time limit for a call is, and a shorter one: it is given up after that, so the setting is in effect."""
 
-OWN = {
-    "codex": [
-        Call("exec_command", {"cmd": "touch marker"}),
-        Call("shell", {"command": ["touch", "marker"]}),
-        Call("apply_patch", "*** Begin Patch\n*** Add File: marker\n+x\n*** End Patch"),
-    ],
-    "claude": [
-        Call("Bash", {"command": "touch marker", "description": "x"}),
-        Call("Write", {"file_path": "marker", "content": "x"}),
-        Call("Task", {"description": "x", "prompt": "touch marker", "subagent_type": "general"}),
-    ],
-    "opencode": [
-        Call("bash", {"command": "touch marker", "description": "x"}),
-        Call("write", {"filePath": "marker", "content": "x"}),
-        Call("task", {"description": "x", "prompt": "touch marker", "subagent_type": "general"}),
-    ],
-}
-
 
 def own_names(cli, offered):
     """The tools of a request that are not clew's, and those of clew's that are missing."""
@@ -92,13 +74,6 @@ def test_a_call_is_given_up_after_the_time_that_clew_sets_and_no_earlier(
     turn = make_cli(name, folder="scaled").turn(calls)
     assert re.search(r"tim(ed|e) ?out", turn.results[0], re.IGNORECASE), turn.results
     assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
-
-
-@clis
-def test_its_own_tools_change_nothing(name, make_cli):
-    turn = make_cli(name).turn([*OWN[name], Say("End.")])
-    assert turn.events[-1] == TurnEnded(ok=True, message="End.")
-    assert list(turn.workspace.iterdir()) == []
 
 
 @clis
