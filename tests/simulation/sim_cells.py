@@ -19,6 +19,7 @@ import sim_snapshots
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_shared.judge.reading import hashed
+from clew_shared.proof.label import Seen
 from clew_shared.record.touched import Touched
 from clew_shared.wire import protocol
 from clew_shared.wire.executor import (
@@ -316,7 +317,8 @@ class SimExecutor:
         if self._world.rng.random() < self._world.chaos.digest_fails:
             return LookDone(id=0, fault="the disk is full")
         changed = int(hashed(request.end), 16) % 2 == 0
-        return LookDone(id=0, altered=("tests/test_it.py",) if changed else (), had_tests=True)
+        seen = Seen(altered=("tests/test_it.py",) if changed else (), had_tests=True)
+        return LookDone(seen=seen)
 
     async def prepare(self, _: ViewRequest) -> LookDone:
         self._living()

@@ -34,7 +34,7 @@ from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_stor
 from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
-from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
+from clew_shared.wire.executor import LookRequest, ViewRequest
 
 log = structlog.get_logger()
 
@@ -125,7 +125,7 @@ class Proving:
         executor = await self._epoch.executors.executor()
         self._theirs = {}
         look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
-        if files := {*look.altered, *look.added, *look.mixed, *look.within, *look.data}:
+        if files := {*look.seen.files, *look.seen.data}:
             theirs = await asyncio.to_thread(self._as_others_left)
             self._theirs = {name: of for name, of in theirs.items() if name in files}
         if self._theirs:
@@ -133,21 +133,19 @@ class Proving:
         if look.fault:
             return self._unknown(look.fault)
         left = filter(None, map(_command_line, _left_running(self._epoch)))
-        look = look.model_copy(update={"alive": (*look.alive, *left)})
-        seen = f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}"
-        world = hashlib.sha256(seen.encode(errors="replace")).hexdigest()[:32]
+        seen = replace(look.seen, alive=(*look.seen.alive, *left))
+        world = hashlib.sha256(f"{tree} {seen}".encode(errors="replace")).hexdigest()[:32]
         known = state.proofs.made
         if known and known.world == world and known.label != "unknown":
             return None
-        made = await self._labelled(look, tree)
+        made = await self._labelled(seen, tree)
         more = {"tree": tree, "world": world, "diff": redact(look.diff), "reason": redact(reason)}
         return made.model_copy(update=more)
 
-    async def _labelled(self, look: LookDone, tree: str) -> snap.ProofMade:
+    async def _labelled(self, seen: Seen, tree: str) -> snap.ProofMade:
         """Run the checks in views as far as is needed, and return the label that follows."""
         state = self._epoch.core.state
-        self._settings = bool(look.new_tools or look.tools or look.git)
-        seen = Seen(**look.model_dump(include={*Seen.__dataclass_fields__}))
+        self._settings = bool(seen.new_tools or seen.tools or seen.git)
         before = {
             name: Run(one.exit_code, Count(*one.tests) if one.tests else None, one.duration_s)
             for name, one in state.proofs.before.items()

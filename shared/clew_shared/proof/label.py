@@ -53,7 +53,11 @@ Runs = Mapping[str, Run]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen at a finish, by kind, as in `LookDone`."""
+    """What was seen at a finish: names of what judges and was changed, the first of each kind.
+
+    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
+    do, `programs` decide a check by their exit code, `data` may be what one compares.
+    """
 
     altered: tuple[str, ...] = ()
     added: tuple[str, ...] = ()

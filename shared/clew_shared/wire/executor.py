@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from clew_shared.proof.label import Seen
 from clew_shared.record.scope import UNKNOWN
 from clew_shared.record.snapshot_events import GitPlace, LeftOut
 from clew_shared.record.touched import ChangeCount, Touched
@@ -242,30 +243,14 @@ class DigestDone(Numbered):
 
 
 class LookDone(Numbered):
-    """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
+    """The answer to LookRequest, with the `diff` of files that judge; `fault`: why nothing was seen.
 
     The answer to ViewRequest has nothing but the `fault` for which there is no view.
-
-    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
-    do, `programs` decide a check by their exit code, `data` may be what one compares. `diff` is of those that judge.
     """
 
     type: Literal["looked"] = "looked"
     fault: str = ""
-    altered: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    mixed: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    new_tools: tuple[str, ...] = ()
-    home: tuple[str, ...] = ()
-    git: tuple[str, ...] = ()
-    alive: tuple[str, ...] = ()
-    watches: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    had_tests: bool = False
+    seen: Seen = Seen()
     diff: str = ""
 
 

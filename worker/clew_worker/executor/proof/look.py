@@ -17,6 +17,7 @@ from pathlib import Path
 from clew_shared.files import closing, write_whole
 from clew_shared.proof import judges as rules
 from clew_shared.proof.checks import decided_by
+from clew_shared.proof.label import Seen
 from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
@@ -210,8 +211,7 @@ class Prover:
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
         text = diff(self._store(), request.base, request.end, told)
-        done = LookDone(id=request.id, had_tests=found.had_tests, diff=text)
-        return done.model_copy(update=shown)
+        return LookDone(id=request.id, seen=Seen(**shown, had_tests=found.had_tests), diff=text)
 
     def _since_the_start(
         self, request: LookRequest | ViewRequest
