@@ -14,7 +14,7 @@ from clew_shared.judge import memory
 from clew_shared.record.action_events import *  # noqa: F403 - one name for all events
 from clew_shared.record.life_events import *  # noqa: F403
 from clew_shared.record.life_events import GoalEvent
-from clew_shared.record.model import Level, LlmCost
+from clew_shared.record.model import Level
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Attention, Finding
 from clew_shared.record.snapshot_events import *  # noqa: F403
@@ -172,8 +172,7 @@ class Reflected(GoalEvent, frozen=True):
             subtask.insights += filter(None, found)
             del subtask.insights[:-INSIGHTS_KEPT]
         called = bool(self.tokens or self.llm_s or self.prompt)  # a runbook's turn made no call
-        of_agent = state.agent_costs.setdefault(state.agent, LlmCost())
-        for cost in (state.cost, of_agent, *([subtask.cost] if subtask else [])):
+        for cost in (state.cost, *([subtask.cost] if subtask else [])):
             cost.calls += called
             for name in ("tokens", "tokens_in", "tokens_out", "tokens_cached", "llm_s"):
                 setattr(cost, name, getattr(cost, name) + getattr(self, name))

@@ -240,7 +240,6 @@ class WorkerStarted(GoalEvent, frozen=True):
 
     def into(self, state: State) -> None:
         state.epoch, state.pid, state.pid_created = self.epoch, self.pid, self.created
-        state.agent = self.agent
         state.working, state.worker_since, state.may_make = True, self.at, False
         state.attempts.turn_at, state.attempts.turns_needed = state.place, self.turns_needed
         state.guidance.there = self.there or state.guidance.there

@@ -82,7 +82,6 @@ def outline(state: State) -> State:
         state,
         goal=replace(state.goal, tasks=tasks),
         spec=state.spec.model_copy(update={"notes": "", "done_when": "", "checks": {}}),
-        agent_costs=_EMPTY.agent_costs,
         plan=replace(state.plan, set_aside=[], covered=[]),
         loops=judged,
         attempt=AttemptState(number) if number > 1 else _EMPTY.attempt,

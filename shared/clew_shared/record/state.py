@@ -243,8 +243,6 @@ class State:
     iteration: int = 0
     actions_total: int = 0
     cost: LlmCost = field(default_factory=LlmCost)
-    agent_costs: dict[str, LlmCost] = field(default_factory=dict)
-    agent: str = ""  # of the last worker
     epoch: int = 0
     working: bool = False
     pid: int | None = None

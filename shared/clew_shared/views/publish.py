@@ -236,7 +236,7 @@ def goal_detail(
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
     `subtask_details` are apart from the tree, whose shape is fixed.
-    `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
+    `attempts` are the last attempts that began afresh at a subtask.
     """
     return {
         **status_view(state, now, waits, stuck=stuck),
