@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, field_validator
+from pydantic import AfterValidator, BaseModel
 
 from clew_shared.record.identity import Identity
 from clew_shared.record.life_events import GoalEvent
@@ -31,8 +31,8 @@ class LeftOut(BaseModel, frozen=True, extra="ignore"):
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
     """Where the user's repository in the workspace stands; what could be no branch or no commit is ""."""
 
-    branch: str = ""
-    commit: str = ""  # of HEAD
+    branch: Annotated[str, AfterValidator(branch_name)] = ""
+    commit: Annotated[str, AfterValidator(commit_name)] = ""  # of HEAD
     index: str = ""  # its digest
     stash: str | None = None  # the commit of the newest stash, None where it is not known
     staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
@@ -41,16 +41,6 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
     def has_moved_to(self, now: GitPlace) -> bool:
         """Return whether HEAD is elsewhere now; the index is its user's to arrange."""
         return (self.branch, self.commit) != (now.branch, now.commit)
-
-    @field_validator("branch")
-    @classmethod
-    def _only_a_branch(cls, text: str) -> str:
-        return branch_name(text)
-
-    @field_validator("commit")
-    @classmethod
-    def _only_a_commit(cls, text: str) -> str:
-        return commit_name(text)
 
 
 class SnapshotTaken(GoalEvent, frozen=True):
