@@ -80,12 +80,7 @@ class UndoView(GitView):
 
 
 NOTHING_IN_GIT = GitView(
-    moved=None,
-    git_gone=False,
-    git_made=False,
-    staged=False,
-    stashes=[],
-    lost_stash="",
+    moved=None, git_gone=False, git_made=False, staged=False, stashes=[], lost_stash=""
 )
 
 

@@ -55,10 +55,7 @@ def test_a_check_changes_things_for_the_goal(begun):
     check(one, "printf c > by-check")
     (one.workspace / "later").write_text("x")
     touched = one.take().touched
-    assert (touched.own, touched.foreign) == (
-        (("by-check", blob_id(b"c")),),
-        ("later", "theirs"),
-    )
+    assert (touched.own, touched.foreign) == ((("by-check", blob_id(b"c")),), ("later", "theirs"))
 
 
 def test_what_an_agent_does_itself_is_reported_where_it_is_asked_for(begun):

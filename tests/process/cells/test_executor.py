@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire.executor import (
-    RunRequest,
-)
+from clew_shared.wire.executor import RunRequest
 from clew_shared.wire.nursery import CellLimits
 
 
