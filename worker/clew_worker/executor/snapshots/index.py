@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clew_shared.files import closing, write_whole
 from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import batches, fitting, folders_above, quoted
+from clew_shared.snapshots.names import batches, folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
 from clew_worker.executor.workspace import FOLDER, open_beneath
 from clew_worker.executor.world.git import GitState
@@ -37,8 +37,8 @@ class Index:
     """The index of one workspace, open as `root`, as `git` has it.
 
     `covered` says what is passed over; `max_file_bytes` is the size of the largest file that is taken in, `room` how
-    many bytes may be. `left_out` has why what is left out cannot be kept, by path, with the `sizes` of what is too
-    large; `inner` are the folders below that are git repositories, once `modes` has looked.
+    many bytes may be. `left_out` has why what is left out cannot be kept, by path, with the size of what is too large,
+    else 0; `inner` are the folders below that are git repositories, once `modes` has looked.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class Index:
         self._covered = covered
         self._max_file_bytes = max_file_bytes
         self._room = room
-        self.left_out: dict[str, str] = {}
-        self.sizes: dict[str, int] = {}
+        self.left_out: dict[str, tuple[str, int]] = {}
         self.inner: list[str] = []
 
     def changed(self, rules: str) -> tuple[list[str], set[str]]:
@@ -71,7 +70,7 @@ class Index:
             found = {name for name in names if name.endswith("/")} - inner
             if not found:  # what it says of rules that it does not obey is no matter
                 closed = (one for one in _CLOSED.findall(complaint) if not self._covered(one))
-                self.left_out |= dict.fromkeys(closed, "unreadable")
+                self.left_out |= dict.fromkeys(closed, ("unreadable", 0))
                 return [one for one in names if one not in inner and not self._covered(one)], inner
             inner |= found
             lines = (f"100644 {_EMPTY_BLOB}\t{name}.clew" for name in found)
@@ -111,7 +110,7 @@ class Index:
                 self._add(batch[half:])
             else:
                 self._tell(batch, "update-index", "-z", "--force-remove", "--stdin")
-                self.left_out[batch[0]] = "changing"
+                self.left_out[batch[0]] = "changing", 0
 
     def modes(self, rules: str) -> tuple[int, dict[str, int]]:
         """Return how many files the index has, and what git does not keep, as in `entries.modes_text`."""
@@ -180,22 +179,16 @@ class Index:
         if stat.S_ISLNK(info.st_mode):
             if name.rpartition("/")[2].lower() != ".gitmodules":  # newer versions of git take none
                 return info.st_size
-            self.left_out[name] = "symlink"
+            self.left_out[name] = "symlink", 0
         elif not stat.S_ISREG(info.st_mode):
-            self.left_out[name] = "special"
+            self.left_out[name] = "special", 0
         elif info.st_size > self._max_file_bytes:
-            self.left_out[name], self.sizes[name] = "large", info.st_size
+            self.left_out[name] = "large", info.st_size
         elif not os.access(name, os.R_OK, dir_fd=self._root):
-            self.left_out[name] = "unreadable"
+            self.left_out[name] = "unreadable", 0
         else:
             return info.st_size
         return None
-
-
-def shown(names: Iterable[str], most: int, most_bytes: int) -> list[tuple[str, str]]:
-    """Return the first paths with their quoted names, as many as fit in an answer."""
-    them = ((path, quoted(os.fsencode(path))) for path in names)
-    return fitting(them, lambda one: len(one[1].encode()), most, most_bytes)
 
 
 _FILE_BYTES_MAX = 1024 * 1024

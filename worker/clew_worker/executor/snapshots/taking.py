@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from clew_shared.files import closing
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, LeftOut
 from clew_shared.record.touched import NAMES_BYTES_MAX, ChangeCount
 from clew_shared.snapshots.entries import modes_text
-from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.names import fitting, quoted
 from clew_shared.snapshots.store import (
     FILES,
     MODES,
@@ -30,7 +31,7 @@ from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.snapshots.index import IgnoreRules, Index, NoRoomError, shown
+from clew_worker.executor.snapshots.index import IgnoreRules, Index, NoRoomError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.world import Ignored
@@ -48,12 +49,16 @@ _INDEX, _DRAFT = "index", "index.new"
 
 @dataclass
 class _Taken:
-    """A snapshot as it is answered, what had been seen when it was taken, and what it counted from `base`."""
+    """A snapshot as it is answered, the repositories in it, and what had been seen when it was taken."""
 
     done: SnapshotDone
     inner: list[str]
     seen: int = -1
-    base: str = ""
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Return the first names, as many as fit in an answer."""
+    return fitting(names, lambda name: len(name.encode()), LEFT_OUT_MAX, NAMES_BYTES_MAX)
 
 
 class SnapshotTaker:
@@ -101,11 +106,10 @@ class SnapshotTaker:
             if not self._store.exists:
                 self._store.make()
             before = bytes_used(self._folder / "objects")
-            last = self._last = self._made(request, before)
-            last.seen, grew = seen, max(bytes_used(self._folder / "objects") - before, 0)
-        if not request.base or last.base != request.base:
-            last.base, changed = request.base, self._count(request.base, last.done.tree)
-            last.done = last.done.model_copy(update={"changed": changed})
+            last = self._made(request, before)
+            changed = self._count(request.base, last.done.tree)
+            last.done, last.seen = last.done.model_copy(update={"changed": changed}), seen
+            self._last, grew = last, max(bytes_used(self._folder / "objects") - before, 0)
         found = {
             quoted(os.fsencode(one)): GitState(self._root / one).commit() for one in last.inner
         }
@@ -165,18 +169,18 @@ class SnapshotTaker:
         beside = git.run("hash-object", "-w", "--stdin", data=modes_text(modes)).decode().strip()
         entries = f"040000 tree {files}\t{FILES}\n100644 blob {beside}\t{MODES}\n"
         tree = git.run("mktree", data=entries.encode()).decode().strip()
-        ignored = () if base else shown(index.ignored(option), LEFT_OUT_MAX, NAMES_BYTES_MAX)
-        left_out = shown(sorted(index.left_out), LEFT_OUT_MAX, NAMES_BYTES_MAX)
+        left_out = {quoted(os.fsencode(path)): why for path, why in sorted(index.left_out.items())}
+        ignored = (quoted(os.fsencode(path)) for path in (() if base else index.ignored(option)))
         done = SnapshotDone(
             id=0,
             tree=tree,
             files=count,
             left_out=tuple(
-                LeftOut(path=name, why=index.left_out[path], bytes=index.sizes.get(path, 0))
-                for path, name in left_out
+                LeftOut(path=name, why=left_out[name][0], bytes=left_out[name][1])
+                for name in _shown(left_out)
             ),
-            left_out_total=len(index.left_out),
-            ignored=tuple(name for _, name in ignored),
+            left_out_total=len(left_out),
+            ignored=tuple(_shown(ignored)),
         )
         return _Taken(done, index.inner)
 
