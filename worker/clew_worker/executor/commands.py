@@ -64,9 +64,8 @@ class Capture:
         """Return the head and the tail, with a line between them that states how much was left out."""
         if self._total <= self._head_max + self._tail_max:
             return clean((self._head + self._tail).decode(errors="replace"))
-        head = self._head.decode(errors="replace").rstrip(
-            _TORN
-        )  # a character that the cut has torn
+        # The ends may be characters that the cut has torn.
+        head = self._head.decode(errors="replace").rstrip(_TORN)
         tail = self._tail[-self._tail_max :].decode(errors="replace").lstrip(_TORN)
         left_out = self._total - len(head.encode()) - len(tail.encode())
         return clean(f"{head}\n[... {left_out} bytes left out ...]\n{tail}")
