@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
 
 from of_proc import children
-from snapshots import snapshots
+from snapshots import one, snapshots
 
 from clew_shared.files import remove_tree
 from clew_shared.wire.executor import ActionSaid, RunRequest, read_answer, to_line
@@ -34,7 +34,7 @@ from clew_shared.wire.nursery import (
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.kernel import descendants
 
-__all__ = ["snapshots"]
+__all__ = ["one", "snapshots"]
 
 DEADLINE_S = 60.0
 ORDINARY_UID = 4242
@@ -373,3 +373,9 @@ def executor(nursery, spec):
     yield start
     for lines in opened:
         lines.close()
+
+
+@pytest.fixture
+def hands(executor):
+    """An executor of the usual kind."""
+    return executor()

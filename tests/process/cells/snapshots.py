@@ -74,6 +74,13 @@ class Snapshots:
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer
 
+    def changed(self, before, after):
+        """Run two scripts with a snapshot after each; the first one, and what restores it."""
+        self.sh(before)
+        base = self.tree()
+        self.sh(after)
+        return base, self.entries(self.tree(), base)
+
     def back(self, tree):
         """Restore everything to a snapshot; return the answer."""
         return self.restore(tree, self.entries(self.tree(), tree))
@@ -116,6 +123,12 @@ def snapshots(executor, home):
         return Snapshots(hands, home / "workspace", stores.SnapshotStore(folder, GIT))
 
     return start
+
+
+@pytest.fixture
+def one(snapshots):
+    """The first of these executors."""
+    return snapshots()
 
 
 def picture(folder):

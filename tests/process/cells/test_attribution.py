@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 def begun(snapshots):
     """Start an executor as the daemon does: with a look at the workspace, and a snapshot."""
 
-    def start(**box):
-        one = snapshots(**box)
+    def start():
+        one = snapshots()
         digest(one)
         return one, one.take()
 

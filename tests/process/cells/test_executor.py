@@ -17,8 +17,7 @@ def processes_line(pid):
     return next(line for line in lines if line.startswith("Max processes"))
 
 
-def test_a_deadline_ends_the_command_with_all_that_it_started(executor):
-    hands = executor()
+def test_a_deadline_ends_the_command_with_all_that_it_started(hands):
     script = "setsid sleep 1000 & echo $! > pid; echo head; sleep 1000"
     done = hands.sh(script, timeout_s=0.5)
     assert done.result == "timeout"
@@ -26,8 +25,7 @@ def test_a_deadline_ends_the_command_with_all_that_it_started(executor):
     assert hands.sh("kill -0 $(cat pid)").result == "failure"
 
 
-def test_an_action_may_lower_its_deadline_but_not_raise_it(executor):
-    hands = executor()
+def test_an_action_may_lower_its_deadline_but_not_raise_it(hands):
     for limit_s, asked_s in ((0.3, 1000), (1000, 0.3)):
         run = RunRequest(
             id=1,
@@ -40,15 +38,14 @@ def test_an_action_may_lower_its_deadline_but_not_raise_it(executor):
         assert hands.receive().result == "timeout"
 
 
-def test_a_background_child_lives_on_and_a_later_command_can_end_it(executor):
-    hands = executor()
+def test_a_background_child_lives_on_and_a_later_command_can_end_it(hands):
     hands.sh("sleep 1000 & echo $! > pid")
     assert hands.sh("kill -0 $(cat pid)").result == "success"
     assert hands.sh("kill $(cat pid)").result == "success"
 
 
-def test_a_huge_output_keeps_its_head_and_its_tail(executor):
-    done = executor().sh("echo first; yes | head -c 300000000; echo last", output_bytes=1000)
+def test_a_huge_output_keeps_its_head_and_its_tail(hands):
+    done = hands.sh("echo first; yes | head -c 300000000; echo last", output_bytes=1000)
     assert done.result == "success"
     assert done.output.startswith("first\n")
     assert done.output.endswith("last\n")
@@ -73,27 +70,24 @@ def test_a_command_that_meets_the_limit_of_processes_is_refused_and_the_executor
     assert hands.sh("echo again").output == "again\n"
 
 
-def test_a_command_holds_no_descriptor_of_the_executor(executor):
+def test_a_command_holds_no_descriptor_of_the_executor(hands):
     script = "for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo $n; done; true"
-    assert executor().sh(script).output.split() == ["0", "1", "2"]
+    assert hands.sh(script).output.split() == ["0", "1", "2"]
 
 
-def test_the_executor_ends_when_the_daemon_hangs_up(executor):
-    hands = executor()
+def test_the_executor_ends_when_the_daemon_hangs_up(hands):
     hands.start("run_cmd", cmd="sleep 1000", timeout_s=1000)
     hands.cell.channel.shutdown(2)
     assert hands.cell.wait() == 0
 
 
-def test_a_broken_line_ends_the_executor_as_a_fault_of_the_protocol(executor):
-    hands = executor()
+def test_a_broken_line_ends_the_executor_as_a_fault_of_the_protocol(hands):
     hands.cell.channel.sendall(b"no json\n")
     assert hands.cell.wait() == 78
     assert "invalid message" in hands.cell.read_log()
 
 
-def test_a_killed_executor_takes_its_commands_along(executor, gone, watch):
-    hands = executor()
+def test_a_killed_executor_takes_its_commands_along(hands, gone, watch):
     hands.sh("sleep 1000 & setsid sleep 1000 &")
     fds = watch(hands.cell.tree())
     assert len(fds) >= 3

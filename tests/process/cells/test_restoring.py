@@ -24,8 +24,7 @@ AFTER = (
 )
 
 
-def test_everything_comes_back_as_it_was_and_forth_again(snapshots):
-    one = snapshots()
+def test_everything_comes_back_as_it_was_and_forth_again(one):
     one.sh(BEFORE)
     before, base = picture(one.workspace), one.tree()
     one.sh(AFTER)
@@ -39,8 +38,7 @@ def test_everything_comes_back_as_it_was_and_forth_again(snapshots):
 
 
 @pytest.mark.parametrize("cut", [3, 9, 18])
-def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(snapshots, cut):
-    one = snapshots()
+def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(one, cut):
     one.sh(BEFORE)
     before, base = picture(one.workspace), one.tree()
     one.sh(AFTER)
@@ -69,13 +67,9 @@ CHANGED_SINCE = {
 
 
 @pytest.mark.parametrize("what", CHANGED_SINCE)
-def test_what_has_changed_since_is_left(snapshots, what):
+def test_what_has_changed_since_is_left(one, what):
     before, after, since = CHANGED_SINCE[what]
-    one = snapshots()
-    one.sh(before)
-    base = one.tree()
-    one.sh(after)
-    entries = one.entries(one.tree(), base)
+    base, entries = one.changed(before, after)
     one.sh(since)
     present = states(one.workspace)
     answer = one.restore(base, entries)
@@ -92,12 +86,10 @@ def states(folder):
     return found
 
 
-def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(snapshots, home):
-    one = snapshots()
-    one.sh("mkdir d; echo 1 > d/f; mkdir e")
-    base = one.tree()
-    one.sh("echo 2 > d/f; echo new > d/new; rmdir e")
-    entries = one.entries(one.tree(), base)
+def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(one, home):
+    base, entries = one.changed(
+        "mkdir d; echo 1 > d/f; mkdir e", "echo 2 > d/f; echo new > d/new; rmdir e"
+    )
     outside = home / "private" / "outside"
     outside.mkdir()
     outside.chmod(0o777)
@@ -113,32 +105,23 @@ def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(snapshots, 
     }
 
 
-def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(snapshots):
-    one = snapshots()
-    one.sh("echo 1 > f")
-    base = one.tree()
-    one.sh("echo 2 > f")
-    (entry,) = one.entries(one.tree(), base)
+def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(one):
+    base, (entry,) = one.changed("echo 1 > f", "echo 2 > f")
     for name in ("../f", "/f", "a/../../f", "", ".", "a//f", ".git/config", "a/.GIT/hooks/x"):
         bad = replace(entry, name=name, present=None)
         answer = one.restore(base, (bad,))
         assert answer.faults == {name: "not a path of a snapshot"}, name
 
 
-def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_others(snapshots):
-    one = snapshots()
-    one.sh("echo 1 > f; echo 1 > g")
-    base = one.tree()
-    one.sh("echo 2 > f; echo 2 > g")
-    f, g = one.entries(one.tree(), base)
+def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_others(one):
+    base, (f, g) = one.changed("echo 1 > f; echo 1 > g", "echo 2 > f; echo 2 > g")
     lost = replace(f, wanted=f.wanted._replace(id="0" * 40))
     answer = one.restore(base, (lost, g))
     assert answer.faults == {"f": "the store does not have it"}
     assert [name for name, _ in answer.restored] == ["g"]
 
 
-def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapshots, home):
-    one = snapshots()
+def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(one, home):
     outside = home / "private" / "outside"
     outside.mkdir()
     outside.chmod(0o777)
@@ -156,8 +139,7 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapsho
 
 
 @pytest.mark.parametrize("side", ["present", "wanted"])
-def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
-    one = snapshots()
+def test_what_was_left_out_of_a_snapshot_is_never_restored(one, side):
     one.sh("echo x > file")
     tree = one.tree()
     sides = {"present": None, "wanted": None} | {side: LEFT_OUT}

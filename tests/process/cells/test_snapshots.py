@@ -19,8 +19,7 @@ def left_out(answer):
     return {one.path: one.why for one in answer.left_out}
 
 
-def test_a_snapshot_holds_files_links_and_folders_as_they_are(snapshots):
-    one = snapshots()
+def test_a_snapshot_holds_files_links_and_folders_as_they_are(one):
     one.sh(
         "umask 022; mkdir -p a/b empty; echo hi > a/b/file; ln -s ../a a/link; ln a/b/file hard; "
         "echo x > run; chmod 755 run; echo s > secret; chmod 600 secret; mkdir closed; chmod 700 closed"
@@ -34,8 +33,7 @@ def test_a_snapshot_holds_files_links_and_folders_as_they_are(snapshots):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_only_what_differs_is_written_also_by_a_restarted_executor(snapshots, restarted):
-    one = snapshots()
+def test_only_what_differs_is_written_also_by_a_restarted_executor(one, snapshots, restarted):
     one.sh("for n in 1 2 3 4 5 6 7 8; do head -c 50000 /dev/urandom > big$n; done")
     first = one.take()
     assert first.bytes > 400_000
@@ -47,8 +45,7 @@ def test_only_what_differs_is_written_also_by_a_restarted_executor(snapshots, re
     assert one.listed(second.tree) == sorted([*one.listed(first.tree), "file"])
 
 
-def test_any_name_is_kept(snapshots):
-    one = snapshots()
+def test_any_name_is_kept(one):
     names = [b"new\nline", b"not utf\xff8", b'quo"te', b"back\\slash", b" space ", b"Case", b"case"]
     names += [b"tab\t", "é".encode(), b"-dash", b"git~1", b"x" * 255]
     for name in names:
@@ -61,8 +58,7 @@ def test_any_name_is_kept(snapshots):
 
 
 @pytest.mark.parametrize(("names", "name"), [("file", "file"), ("$(seq 100)", "100")])
-def test_a_damaged_or_missing_object_is_noticed_where_it_is_read(snapshots, names, name):
-    one = snapshots()
+def test_a_damaged_or_missing_object_is_noticed_where_it_is_read(one, names, name):
     one.sh(f"for name in {names}; do seq 1000 > $name; done")
     tree = one.tree()
     files = [file for file in (one.store.folder / "objects").rglob("*") if file.is_file()]
@@ -79,8 +75,7 @@ def test_a_damaged_or_missing_object_is_noticed_where_it_is_read(snapshots, name
     assert "more" in one.listed(one.tree())
 
 
-def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
-    one = snapshots()
+def test_what_cannot_be_kept_is_left_out_and_named(one, variant):
     one.sh(
         "truncate -s 5G sparse; head -c 2000 /dev/zero > large; echo x > closed; "
         "chmod 000 closed; mkdir folder; echo x > folder/file; chmod 000 folder; echo x > small"
@@ -95,8 +90,7 @@ def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
     one.sh("chmod 755 folder")
 
 
-def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
-    one = snapshots()
+def test_a_file_that_keeps_changing_is_whole_or_left_out(one):
     one.hands.sh("(while :; do head -c 300000 /dev/zero | tr '\\0' a > file; done) & echo $! > pid")
     for _ in range(5):
         answer = one.take()
@@ -108,8 +102,7 @@ def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
     one.hands.sh("kill $(cat pid)")
 
 
-def test_a_damaged_index_is_made_again(snapshots):
-    one = snapshots()
+def test_a_damaged_index_is_made_again(one, snapshots):
     one.sh("echo x > file; mkdir empty")
     tree = one.tree()
     index = one.store.folder / "index"
@@ -119,8 +112,7 @@ def test_a_damaged_index_is_made_again(snapshots):
         assert snapshots().tree() == tree
 
 
-def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
-    one = snapshots()
+def test_the_repositories_are_left_out_and_their_files_are_not(one):
     one.sh(
         "git init -q .; echo x > file; mkdir inner; git init -q inner; echo y > inner/file; "
         "mkdir tree; echo 'gitdir: ../.git' > tree/.git; echo z > tree/file; mkdir .GIT; echo > .GIT/x"
@@ -135,8 +127,7 @@ def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
     assert before.stdout == after.stdout
 
 
-def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
-    one = snapshots()
+def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(one, snapshots):
     one.sh(
         "git init -q .; printf '*.o\\n/out/\\n!keep.o\\ndata/*\\n!data/keep\\n' > .gitignore; "
         "echo local > .git/info/exclude; mkdir -p out sub data forced; echo '!b.o' > sub/.gitignore; "
@@ -151,8 +142,7 @@ def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
     assert again.listed(again.tree()) == sorted([*kept, "x.tmp", "z.tmp"])
 
 
-def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
-    one = snapshots()
+def test_a_store_at_its_limit_gets_no_more_and_stays_usable(one):
     one.sh("echo x > file")
     tree = one.tree()
     one.sh("for n in $(seq 20); do head -c 1000000 /dev/urandom > big$n; done")
