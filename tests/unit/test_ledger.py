@@ -1,6 +1,7 @@
 """The ledger as its callers see it: order, durability, reading, purging, opening, locks, and what verify finds."""
 
 import asyncio
+import shutil
 import stat
 import subprocess
 import sys
@@ -42,23 +43,18 @@ async def test_what_waits_together_is_committed_together(path):
     await ledger.close(10)
 
 
-async def test_a_clean_close_leaves_one_file_of_mode_0600(path):
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "x")])[1]
-    await ledger.close(10)
-
-    assert set(path.parent.iterdir()) == {path, beside(path)}  # the lock's file stays, and is empty
-    assert beside(path).read_bytes() == b""
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-async def test_close_writes_what_waits_and_refuses_what_comes_later(path):
+async def test_close_writes_what_waits_leaves_one_file_of_mode_0600_and_refuses_what_comes_later(
+    path,
+):
     ledger = Ledger.open(path)
     done = ledger.append([entry("a", "x")])[1]
     await ledger.close(10)
     await ledger.close(10)
 
     assert done.done()
+    assert set(path.parent.iterdir()) == {path, beside(path)}  # the lock's file stays, and is empty
+    assert beside(path).read_bytes() == b""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(LedgerFailed, match="closed"):
         ledger.append([entry("a", "y")])
     with Reader.open(path) as reader:
@@ -235,15 +231,13 @@ def is_locked(path, lock):
 @pytest.fixture
 async def used(tmp_path):
     """A ledger that was opened before, with its log and index."""
-    path = tmp_path / "ledger.db"
+    path = tmp_path / "used" / "ledger.db"
+    path.parent.mkdir()
     first = Ledger.open(path)
     await first.append([NewEvent("a", "noted", b"x")])[1]
-    copy = tmp_path / "left" / "ledger.db"  # as a daemon leaves it that is killed
-    copy.parent.mkdir()
-    for suffix in ("", "-wal", "-shm"):
-        (copy.parent / f"ledger.db{suffix}").write_bytes(
-            path.with_name(f"ledger.db{suffix}").read_bytes()
-        )
+    copy = (
+        shutil.copytree(path.parent, tmp_path / "left") / path.name
+    )  # as a killed daemon leaves it
     await first.close(60)
     return copy
 

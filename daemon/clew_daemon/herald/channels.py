@@ -105,10 +105,7 @@ class Book:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Reader | None]:
-    """Open the ledger for reading; None where there is none yet.
-
-    Raises LedgerError and, where what is read in the block is of a later clew, UnknownEventError.
-    """
+    """Open the ledger, None where there is none yet; raises LedgerError, UnknownEventError for what is read of it."""
     try:
         with queries.opened(path) as reader:
             yield reader
@@ -228,17 +225,14 @@ class Messages(Channel):
 
     @contextmanager
     def _telling(self, notice: Notice | None) -> Iterator[None]:
-        """Send a message if it is wanted; what the block changes is then on record.
-
-        It is logged afterwards: a herald that is killed now does not send it again.
-        """
+        """Send a message if it is wanted; what the block changes is then on record."""
         wanted = notice if notice and notice.kind in self._notify.on else None
         if wanted:
             self._send(wanted)
         with self._book.changing():
             yield
             self._note("" if wanted else self.record.error)
-        if wanted:
+        if wanted:  # a herald that is killed now does not send it again
             about = {"goal": wanted.goal} if wanted.goal else {}
             log.info("message.sent", channel=self.label, kind=wanted.kind, **about)
 

@@ -75,10 +75,7 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
 
 
 class Metrics(Collector):
-    """What the metrics show: the situation, and the counters of the book, which grow with the events after its cursor.
-
-    `registry` has these metrics alone.
-    """
+    """What the metrics show: the situation, and the counters of the book, which grow with what is recorded."""
 
     def __init__(self, book: Book, situation: Situation) -> None:
         self._book, self._situation = book, situation

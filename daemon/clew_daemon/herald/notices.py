@@ -70,10 +70,7 @@ class Sender:
 
 
 def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> list[Sender]:
-    """Return what sends to the addresses of the config; raises ChannelError.
-
-    A relative path starts at `folder`, that of the config.
-    """
+    """Return what sends to the addresses of the config, which is in `folder`; raises ChannelError."""
     found = []
     if notify.urls_file is not None:
         found += _by_apprise(folder / Path(notify.urls_file).expanduser())

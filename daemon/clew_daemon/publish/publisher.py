@@ -28,10 +28,9 @@ from clew_shared.views.publish import ActionView, HistoryFold, View, state_view
 log = structlog.get_logger()
 
 EVERY_S = 0.25
+# How many times as long as writing each goal once takes a goal waits after a write, except where it is urgent:
+# all writes together then take a tenth of a core, and of the time of the event loop's thread.
 RESTS = 10
-"""How many times as long as writing each goal once takes a goal waits after a write, except where it is urgent:
-all writes together then take a tenth of a core, and of the time of the event loop's thread."""
-
 LATEST_S = 5.0
 LINES_AT_ONCE = 250
 REST_MAX_S = 0.1

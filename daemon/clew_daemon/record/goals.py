@@ -139,8 +139,7 @@ class GoalStore(GoalEvents):
 class OrderedTurns:
     """Ordered turns: work that begins in some order does its last part in that order, unless one is slow."""
 
-    def __init__(self, turn_s: float = TURN_S) -> None:
-        self._turn_s = turn_s
+    def __init__(self) -> None:
         self._last: asyncio.Event | None = None
 
     @contextmanager
@@ -152,7 +151,7 @@ class OrderedTurns:
         async def turn() -> None:
             if before is not None:
                 with suppress(TimeoutError):  # then the one before continues after this one
-                    await asyncio.wait_for(before.wait(), self._turn_s)
+                    await asyncio.wait_for(before.wait(), TURN_S)
 
         try:
             yield turn

@@ -53,10 +53,7 @@ class IterationRecord(TypedDict):
 
 
 class IterationFold(EventFold[IterationRecord]):
-    """Finds the record of each turn; what the next turn found in the turn's calls is added to it then.
-
-    Not after a worker that died during a turn: that is about results that no record has.
-    """
+    """Finds the record of each turn; what the next turn found in the turn's calls is added to it then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +64,9 @@ class IterationFold(EventFold[IterationRecord]):
 
     @takes(ev.ActionAllowed, ev.ActionBlocked, ev.WorkerStarted)
     def _between(self, _seq: int, event: ev.Event) -> None:
-        if isinstance(event, ev.WorkerStarted):
+        if isinstance(
+            event, ev.WorkerStarted
+        ):  # what comes next is about results that no record has
             self._lost = self._acted
         else:
             self._acted = True

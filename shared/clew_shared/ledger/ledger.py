@@ -269,12 +269,9 @@ class Ledger(ReadSide):
             raise self._final(error) from error
 
     def _close_files(self, *, clean: bool) -> None:
-        """Close the database and its files, also if the thread never began; an unclean end leaves SQLite's log.
-
-        Files that are another program's by now are not written.
-        """
+        """Close the database and its files, also if the thread never began; an unclean end leaves SQLite's log."""
         self._con.set_wal_hook(None)
-        if clean and not self._files.fault():
+        if clean and not self._files.fault():  # what is another program's by now is not written
             self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         with suppress(apsw.Error):
             self._con.close()
@@ -353,10 +350,7 @@ class Ledger(ReadSide):
         return self.state is not LedgerState.FULL and found.f_bavail * found.f_frsize >= ROOM_MIN
 
     def look(self) -> None:
-        """Compare the ledger's files with those that are open.
-
-        Raises LedgerFailed if nothing more can be written; if they differ, that holds from now on.
-        """
+        """Raise LedgerFailed if nothing more can be written, as from now on if its files are not the open ones."""
         if self.failure is None and (what := self._files.fault()):
             self._give_up.set()
             self._fail(LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK), [])
