@@ -5,14 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.config import profiles
-from clew_shared.config.agent_tables import (
-    Agent,
-    CliAgentSettings,
-    CommandAgentSettings,
-    LlmAgentSettings,
-    ModelAgentSettings,
-    RunbookAgentSettings,
-)
+from clew_shared.config import agent_tables as kinds
 from clew_shared.config.tables import LimitSettings, Rung, Settings
 from clew_shared.core.budgets import Limits
 from clew_shared.record.state import State
@@ -39,7 +32,7 @@ def action_limit(
 
 def has_runbook(state: State, settings: Settings) -> bool:
     """Return whether a goal's agent is a runbook."""
-    return isinstance(_own_agent(state, settings), RunbookAgentSettings)
+    return isinstance(_own_agent(state, settings), kinds.RunbookAgentSettings)
 
 
 def limits_of(state: State, settings: Settings) -> Limits:
@@ -49,27 +42,28 @@ def limits_of(state: State, settings: Settings) -> Limits:
     without end; a runbook always ends. A subtask gets one attempt, unless the agent is a model.
     """
     agent, most = _own_agent(state, settings), settings.limits.max_actions
-    messages = most if isinstance(agent, CommandAgentSettings) else max(2 * most, MESSAGES_MIN)
+    is_command = isinstance(agent, kinds.CommandAgentSettings)
+    messages = most if is_command else max(2 * most, MESSAGES_MIN)
     window = profiles.settings_for(settings, agent, 0).context.max_iterations
     table = profiles.profile_of(settings, agent).attempts
     first = profiles.first_attempt(settings, agent, state.attempts.turns_needed)
     return Limits(
         actions=most,
         messages=messages,
-        iterations=None if isinstance(agent, RunbookAgentSettings) else window,
+        iterations=None if isinstance(agent, kinds.RunbookAgentSettings) else window,
         attempts=state.spec.attempts
-        or (table.limit if isinstance(agent, ModelAgentSettings) else 1),
+        or (table.limit if isinstance(agent, kinds.ModelAgentSettings) else 1),
         attempt_turns=max(table.iterations, first),
         first_turns=first,
     )
 
 
-def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
+def present_agent(state: State, settings: Settings) -> tuple[str, kinds.Agent]:
     """Return the agent of the present attempt with its name, as model and rung set it up; KeyError if there is none."""
     rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
     agent = profiles.profiled_agent(settings, settings.agents.get(name or None))
-    if not isinstance(agent, LlmAgentSettings):
+    if not isinstance(agent, kinds.LlmAgentSettings):
         return name, agent
     changed = {"temperature": rung.temperature, "mode": rung.mode}
     given = {key: value for key, value in changed.items() if value is not None}
@@ -84,10 +78,10 @@ def present_rung(state: State, settings: Settings) -> Rung:
 def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
     """Return how an attempt differs, by its number; a coding agent only by naming another agent, others not at all."""
     agent = _own_agent(state, settings)
-    if not isinstance(agent, ModelAgentSettings):
+    if not isinstance(agent, kinds.ModelAgentSettings):
         return Rung()
     rung = profiles.profile_of(settings, agent).attempts.rung(attempt)
-    if isinstance(agent, CliAgentSettings) and rung.agent is None:
+    if isinstance(agent, kinds.CliAgentSettings) and rung.agent is None:
         return Rung()
     return rung
 
@@ -98,7 +92,7 @@ def agent_fault(state: State, settings: Settings, config: Path) -> str:
     return settings.agents.fault(name or None, config) or ""
 
 
-def _own_agent(state: State, settings: Settings) -> Agent | None:
+def _own_agent(state: State, settings: Settings) -> kinds.Agent | None:
     name = state.spec.agent or None
     known = name is None or name in settings.agents.names
     return settings.agents.get(name) if known else None

@@ -17,13 +17,6 @@ OUTCOMES = ("success", "failure", "timeout", "error")
 _RESULTS = {"blocked": "error", "interrupted": "error"}  # such an action has not succeeded
 
 
-class CallCost(TypedDict):
-    """What a call cost: tokens, and seconds."""
-
-    tokens: int
-    time: float
-
-
 class IterationCall(TypedDict):
     """A call of a turn, as the agent told it; `relevance` is one of RELEVANCES, `outcome` one of OUTCOMES."""
 
@@ -32,7 +25,7 @@ class IterationCall(TypedDict):
     raw_output: str
     outcome: str
     execution_time: float
-    cost: CallCost
+    cost: Mapping[str, float]  # tokens, and seconds as `time`
     tool_selection_rationale: str
     insights: str
     learning: str

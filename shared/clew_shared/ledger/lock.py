@@ -52,21 +52,16 @@ class Holder:
 
 
 class LockError(Exception):
-    """The lock at `path` cannot be taken; the message says why, and what to do."""
-
-    def __init__(self, message: str, path: Path) -> None:
-        super().__init__(message)
-        self.path = path
+    """The lock cannot be taken; the message says why, and what to do."""
 
 
 class LockHeldError(LockError):
     """Another process, `holder`, has the lock at `path`."""
 
     def __init__(self, holder: Holder, path: Path) -> None:
-        advice = "Stop it first, or use another home (clew --home DIR)"
-        if holder.role == RESTORE:
-            advice = "Wait until it has finished"
-        super().__init__(f"{holder.running} and holds {path}. {advice}", path)
+        stop = "Stop it first, or use another home (clew --home DIR)"
+        advice = "Wait until it has finished" if holder.role == RESTORE else stop
+        super().__init__(f"{holder.running} and holds {path}. {advice}")
         self.holder = holder
 
 
@@ -133,7 +128,7 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
             os.close(fd)
             raise
         os.close(fd)  # the file was replaced meanwhile: the new one counts
-    raise LockError(f"{path} keeps being replaced by another program", path)
+    raise LockError(f"{path} keeps being replaced by another program")
 
 
 def holder(path: Path) -> Holder | None:
@@ -151,9 +146,7 @@ def holder(path: Path) -> Holder | None:
 def _open(path: Path) -> int:
     """Open or make the file, not through a link; O_NONBLOCK, since opening a FIFO could block."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    no_file = LockError(
-        f"{path} must be a plain file, for clew's lock: move away what is there", path
-    )
+    no_file = LockError(f"{path} must be a plain file, for clew's lock: move away what is there")
     try:
         fd = os.open(path, flags, 0o600)
     except OSError as error:
@@ -181,8 +174,7 @@ def _take(fd: int, path: Path) -> None:
         why = os.strerror(error.errno)
     raise LockError(
         f"{path}: this file system does not support locks ({why}), so nothing could stop two daemons from using the "
-        "same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
-        path,
+        "same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)"
     )
 
 
