@@ -9,10 +9,9 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
@@ -50,8 +49,7 @@ class UndeliveredError(Exception):
     """A delivery failed, and is tried again later; the message shows no secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A message; `goal` is "" for one about the daemon."""
 
     kind: NoticeKind
@@ -60,8 +58,7 @@ class Notice:
     goal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(NamedTuple):
     """What sends to one address; it raises UndeliveredError. `label` is what people may see of the address."""
 
     key: str
@@ -208,8 +205,7 @@ def _of_goal(kind: NoticeKind, state: State, body: list[str]) -> Notice:
     return Notice(kind, title, text, state.goal_id)
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonHealth:
+class DaemonHealth(NamedTuple):
     """The ledger's `state`; `counts` are the commits up to each of `bounds`, in seconds, and above the last one."""
 
     state: str
@@ -218,8 +214,7 @@ class DaemonHealth:
     sum_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """A condition that holds now. `key` differs for each time it begins; `notice` is None if nobody has to be told."""
 
     key: str

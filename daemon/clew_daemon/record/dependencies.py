@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import roughly
@@ -78,8 +77,7 @@ def ambiguous(text: str, found: Iterable[State], now: float) -> str:
     return f"{text!r} matches {len(shown)} goals: {', '.join(shown[:SHOWN_MAX])}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(NamedTuple):
     """What a name in `depends_on` means now: the goals it may mean, and the `status` if it is one ("": unknown)."""
 
     name: str

@@ -24,7 +24,7 @@ class GoalStore(GoalEvents):
     """The goals on record, by id: `cores` of all, `outlined` those of which only the outline is in memory.
 
     `gone` has the purged goals with the status in which they ended, "" if that is not known; `identities` the goal
-    of each accepted file; `names` all names that goals have or had; `accepting` orders acceptances.
+    of each accepted file; `names` all names that goals have or had, "" for none; `accepting` orders acceptances.
     """
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
@@ -37,15 +37,13 @@ class GoalStore(GoalEvents):
             goal: self._core(state)
             for goal, state in in_order([*over.values(), *(s for s, _ in rest)]).items()
         }
-        self.gone = dict.fromkeys(ledger.purged(), "")
-        for body in reversed(ledger.own("goal_forgotten")):
-            event = GoalForgotten.model_validate_json(body)
-            if event.goal in self.gone:
-                self.gone[event.goal] = event.status
+        bodies = reversed(ledger.own("goal_forgotten"))
+        ends = {e.goal: e.status for e in map(GoalForgotten.model_validate_json, bodies)}
+        self.gone = {goal: ends.get(goal, "") for goal in ledger.purged()}
         self.identities = {
             core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
         }
-        self.names = {core.state.spec.name for core in self.cores.values()} - {""}
+        self.names = {core.state.spec.name for core in self.cores.values()}
 
     def states(self) -> dict[str, State]:
         return {goal: core.state for goal, core in self.cores.items()}
@@ -81,7 +79,7 @@ class GoalStore(GoalEvents):
             self.judge_by(core, of(goal) if of else settings)
 
     def judge_by(self, core: Core, settings: Settings) -> None:
-        self._note_name(core)  # it may have been edited
+        self.names.add(core.state.spec.name)  # it may have been edited
         core.loops, core.limits = settings.loops, limits_of(core.state, settings)
         core.runbook = has_runbook(core.state, settings)
 
@@ -97,7 +95,7 @@ class GoalStore(GoalEvents):
             core.limits = limits_of(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
-            self._note_name(core)
+            self.names.add(event.spec.name)
         return core
 
     async def accepted(self, identity: tuple[str, ...]) -> bool:
@@ -125,10 +123,6 @@ class GoalStore(GoalEvents):
         self.gone[goal] = status
         await self.snapshots.drain()  # no snapshot of it is written later
         await self.ledger.purge(goal)
-
-    def _note_name(self, core: Core) -> None:
-        if name := core.state.spec.name:
-            self.names.add(name)
 
     def _core(self, state: State) -> Core:
         core = Core(state, self.settings.loops, lambda: self.next_seq(core.pending))

@@ -7,9 +7,9 @@ note beside the ledger has the last event: it is written after durable commits o
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from clew_shared.files import sync
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerEmpty, LedgerError
@@ -21,8 +21,7 @@ NAMED_MAX = 5
 _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found, are no goals
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
+class Lacking(NamedTuple):
     """What a ledger lacks: `faults` for people, and the goals that only have a folder."""
 
     faults: tuple[str, ...]

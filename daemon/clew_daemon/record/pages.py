@@ -1,9 +1,8 @@
 """What people are shown of a goal's record: its last actions, one in full, and its loops with what came of them."""
 
 from collections import deque
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew_daemon.record.store import ReadableEvents, catch_up, end_of, load_state, output_text
 from clew_shared.ledger.errors import SEQ_MAX
@@ -170,8 +169,7 @@ def _end(ledger: ReadSide, goal: str, seq: int) -> dict[str, object] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What the agent did, and what came of it: a result, "" for a thought, and the head of the answer."""
 
     seq: int

@@ -106,13 +106,9 @@ def end_of(ledger: ReadableEvents, goal: str, action: int) -> EventRow | None:
 def output_text(ledger: ReadableEvents, seq: int) -> str:
     """Return the output that is stored with an event, DAMAGED in place of a damaged one."""
     try:
-        return text(ledger.output(seq))
+        return (ledger.output(seq) or b"").decode("utf-8", "replace")
     except LedgerCorrupt:
         return DAMAGED
-
-
-def text(output: bytes | None) -> str:
-    return (output or b"").decode("utf-8", "replace")
 
 
 class PastEvents:

@@ -7,7 +7,7 @@ the same room whenever it did, so that neither a night of waiting nor one long c
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
@@ -23,8 +23,7 @@ RUNNING = "running"
 _WORST_LAST = ("success", RUNNING, "failure", "timeout", "error", "interrupted", "blocked")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A moment that concerns the whole goal: what a person said, that it was blocked, that it ended."""
 
     at: float
@@ -32,8 +31,7 @@ class Turn:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedAction:
+class RefusedAction(NamedTuple):
     """A refusal of the gate: `label` is the action as people read it, `why` a line on the reason."""
 
     seq: int
@@ -80,8 +78,7 @@ class Lane:
 _Span = TypeVar("_Span", Mark, Lane)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(NamedTuple):
     """A whole timeline; `earlier` lanes are left out, `began` and `seconds` are of the wall clock."""
 
     lanes: tuple[Lane, ...]
@@ -190,7 +187,7 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
 
     return Timeline(
         tuple(replace(placed(one), marks=_joined(list(map(placed, one.marks)))) for one in lanes),
-        tuple(replace(one, at=place(one.at)) for one in turns),
+        tuple(one._replace(at=place(one.at)) for one in turns),
         len(known.lanes) - len(lanes),
         began,
         max(0.0, moments[-1] - began),

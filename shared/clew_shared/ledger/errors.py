@@ -1,17 +1,16 @@
 """What a ledger is given and gives, and what can be wrong with one, each with advice for a person."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 SEQ_MAX = 2**63 - 1
 # The bounds of the histogram of commits.
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(NamedTuple):
     """One event to append: its JSON, and a big `output`, stored apart; `goal` is "" for the daemon's own."""
 
     goal: str

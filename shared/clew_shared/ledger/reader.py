@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import apsw
 
@@ -21,8 +21,7 @@ _PAGE_BYTES = 4 << 20
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
+class EventRow(NamedTuple):
     """One recorded event: `seq` counts from 1 over all goals, `n` from 1 within its goal."""
 
     seq: int
