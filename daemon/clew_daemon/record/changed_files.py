@@ -34,9 +34,8 @@ def changed_by(ledger: ReadSide, goal: str, store: SnapshotStore, action: int) -
         match event:
             case snap.SnapshotTaken() if over or action in event.cut_off:
                 after = after or event.tree
-            case snap.SnapshotTaken() if (
-                not after
-            ):  # before the action began, even if after its verdict
+            case snap.SnapshotTaken() if not after:
+                # before the action began, even if after its verdict
                 before, others = event.tree, set()
             case ev.ActionInterrupted() if event.of == action:
                 over = True

@@ -57,10 +57,8 @@ class IterationFold(EventFold[IterationRecord]):
 
     @takes(ev.ActionAllowed, ev.ActionBlocked, ev.WorkerStarted)
     def _between(self, _seq: int, event: ev.Event) -> None:
-        if isinstance(
-            event, ev.WorkerStarted
-        ):  # what comes next is about results that no record has
-            self._lost = self._acted
+        if isinstance(event, ev.WorkerStarted):
+            self._lost = self._acted  # what comes next is about results that no record has
         else:
             self._acted = True
 

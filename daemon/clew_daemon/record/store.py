@@ -13,9 +13,8 @@ from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompre
 from clew_shared.record.state import State
 from clew_shared.views.publish import ActionView, HistoryFold, history_view
 
-SNAPSHOT_EVERY = (
-    1_000  # events of a goal: the most that a start has to replay of one that has not ended
-)
+# Events of a goal: the most that a start has to replay of one that has not ended.
+SNAPSHOT_EVERY = 1_000
 FOLLOWING_MAX = 500  # events of a goal after an action that are searched for its end
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 

@@ -130,8 +130,7 @@ class TimelineFold(EventFold[None]):
         else:
             mark.end, mark.result = event.at, "blocked"
             why = why_refused(event.reason, said=self._said.get(event.signature, ""))
-            refused = RefusedAction(seq, event.at, event.signature, mark.label, why)
-            self.refusals.append(refused)
+            self.refusals.append(RefusedAction(seq, event.at, event.signature, mark.label, why))
         self._marks += 1
         if self._marks > SPANS_MAX:
             oldest = next(one for one in self.lanes if one.marks)

@@ -116,8 +116,6 @@ class Ledger(ReadSide):
             self._loop = loop
         return self._loop
 
-    # -- what is written ---------------------------------------------------------------------------
-
     def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
         """Append entries; returns their seqs and a future that is done when all are durable.
 
@@ -327,8 +325,6 @@ class Ledger(ReadSide):
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-
-    # -- how it is ---------------------------------------------------------------------------------
 
     def _opened(self) -> apsw.Connection:
         """Open another connection by its path: to the same file, or to none."""

@@ -119,10 +119,8 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
             _take(fd, path)
             if _is_at(fd, path):
                 line = json.dumps(who).encode() + b"\n"
-                os.pwrite(
-                    fd, line, 0
-                )  # then the rest goes: a reader finds one whole line at any moment
-                os.ftruncate(fd, len(line))
+                os.pwrite(fd, line, 0)
+                os.ftruncate(fd, len(line))  # a reader finds one whole line at any moment
                 return Lock(fd, path)
         except BaseException:
             os.close(fd)

@@ -45,9 +45,7 @@ class ReadSide:
         tip = next(iter(self._rows(schema.TIP_BEFORE, goal, after)), (0, genesis(goal)))
         while left > 0:
             size = min(left, _PAGE_ROWS)
-            head = self._first(
-                schema.HEAD, goal
-            )  # before the events: up to here they must be there
+            head = self._first(schema.HEAD, goal)  # first: up to here events must be there
             page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
             for *columns, digest in page:
                 row = EventRow(*columns)
