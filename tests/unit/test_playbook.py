@@ -1,10 +1,7 @@
 """Strategies: what changes them, what a run says about them, and which an agent is shown."""
 
-import json
-
 import pytest
 
-from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import DeltaError, Draft, fold
 from clew_daemon.learning.playbook import select
 from clew_daemon.learning.review import ReviewFold, lessons, tag_for
@@ -84,29 +81,6 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
         kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
     assert said in str(refused.value)
     assert kept.playbook.to_dict() == before
-
-
-def imported(kept, text):
-    done = {}
-    kept.do(lambda draft: done.update(draft.import_bullets(deltas.imported(text))))
-    return done
-
-
-def test_what_was_exported_is_imported_once(kept):
-    kept.add("Run tests")
-    kept.add("List first", "file_operations")
-    kept.do(lambda draft: draft.tag("tes-00001", "helpful", "completed"))
-    text = json.dumps(kept.playbook.to_dict())
-    assert imported(kept, text) == {"added": 0, "updated": 0, "known": 2}
-    other = Kept()
-    assert imported(other, text) == {"added": 2, "updated": 0, "known": 0}
-    assert imported(other, text) == {"added": 0, "updated": 0, "known": 2}
-    assert [(one.id, one.content, one.helpful) for one in other.playbook.bullets()] == [
-        ("tes-00001", "Run tests", 1),
-        ("fil-00002", "List first", 0),
-    ]
-    assert other.add("Read logs") == "tes-00003"
-    assert fold(other.events).to_dict() == other.playbook.to_dict()
 
 
 CHECKED = Spec(description="Do it", checks={"ok": "true"})

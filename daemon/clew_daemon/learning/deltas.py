@@ -7,15 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew_shared.playbook.playbook import TAGS, Bullet, LearnedPlaybook, Tag, normalized, seconds
+from clew_shared.record import daemon_events as de
 from clew_shared.record import events as ev
-from clew_shared.record.daemon_events import (
-    BulletAdded,
-    BulletRemoved,
-    BulletRestored,
-    BulletTagged,
-    BulletUpdated,
-    PlaybookEvent,
-)
 from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
 
@@ -78,7 +71,7 @@ class Draft:
         self, bullet_id: str, tag: Tag, reason: str = "", *, times: int = 1, seen: bool = False
     ) -> None:
         counted = {"tag": tag, "times": times, "reason": redact(reason), "seen": seen}
-        self._record(BulletTagged(at=self.at, id=bullet_id, source_goal=self.goal, **counted))
+        self._record(de.BulletTagged(at=self.at, id=bullet_id, source_goal=self.goal, **counted))
 
     def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
         """Archive strategies with at least `verdicts_min` verdicts that score below; return their ids."""
@@ -91,7 +84,7 @@ class Draft:
     def remove(self, bullet_id: Any, reason: str) -> None:
         """Archive a strategy; DeltaError if no strategy has that id."""
         one = self._existing(bullet_id)
-        self._record(BulletRemoved(at=self.at, id=one.id, reason=reason, source_goal=self.goal))
+        self._record(de.BulletRemoved(at=self.at, id=one.id, reason=reason, source_goal=self.goal))
 
     def restore(self, bullet_id: str) -> None:
         """Restore a strategy from the archive; DeltaError if it is not there."""
@@ -100,7 +93,7 @@ class Draft:
             raise DeltaError(f"no strategy {bullet_id!r} in the archive")
         if twin := self.playbook.find(found.section, found.content):
             raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
-        self._record(BulletRestored(at=self.at, id=bullet_id))
+        self._record(de.BulletRestored(at=self.at, id=bullet_id))
 
     def import_bullets(self, bullets: Iterable[Bullet]) -> dict[str, int]:
         """Add or update foreign bullets; return the counts of `added`, `updated` and unchanged (`known`) ones.
@@ -153,7 +146,7 @@ class Draft:
         twin = self.playbook.find(bullet.section, content)
         if twin and twin.id != bullet.id:
             raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
-        event = BulletUpdated(at=self.at, id=bullet.id, content=content, source_goal=self.goal)
+        event = de.BulletUpdated(at=self.at, id=bullet.id, content=content, source_goal=self.goal)
         self._record(event)
 
     def _add(self, lesson: Lesson) -> str:
@@ -176,7 +169,7 @@ class Draft:
         same = {name: getattr(found, name) for name in _AS_RECORDED}
         same["id"] = found.id if free else self.playbook.next_id(found.section)
         same["created_at"] = found.created_at if seconds(found.created_at) else ""
-        self._record(BulletAdded(at=self.at, evidence=evidence, actions=actions, **same))
+        self._record(de.BulletAdded(at=self.at, evidence=evidence, actions=actions, **same))
         return str(same["id"])
 
     def _existing(self, bullet_id: object) -> Bullet:
@@ -199,24 +192,24 @@ def fold(events: Iterable[ev.Event]) -> LearnedPlaybook:
 
 def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
     """Apply one event to the playbook, in place; an unknown id changes nothing."""
-    known = playbook.get_bullet(event.id) if isinstance(event, PlaybookEvent) else None
+    known = playbook.get_bullet(event.id) if isinstance(event, de.PlaybookEvent) else None
     match event:
-        case BulletAdded():
+        case de.BulletAdded():
             bullet = Bullet(**event.model_dump(include=_AS_RECORDED))
             bullet.created_at = event.created_at or iso(event.at)
             bullet.updated_at = iso(event.at)
             playbook.put(bullet)
             if event.expires_at:  # one of clew 0.1.0, which has had its time
                 playbook.remove_bullet(event.id)
-        case BulletTagged() if known:
+        case de.BulletTagged() if known:
             known.tag(event.tag, event.times, iso(event.at))
             if event.seen:
                 known.see(event.source_goal)
-        case BulletUpdated() if known:
+        case de.BulletUpdated() if known:
             known.content, known.updated_at = event.content, iso(event.at)
-        case BulletRemoved():
+        case de.BulletRemoved():
             playbook.remove_bullet(event.id)
-        case BulletRestored():
+        case de.BulletRestored():
             playbook.restore_bullet(event.id)
         case _:
             pass

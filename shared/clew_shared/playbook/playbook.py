@@ -45,15 +45,13 @@ class Bullet:
         """Count uses at the time `at`; ValueError for a tag other than helpful, harmful and neutral."""
         if tag not in TAGS:
             raise ValueError(f"unknown tag {tag!r} for {self.id}; use one of {', '.join(TAGS)}")
-        if increment < 0:
-            raise ValueError(f"increment is {increment} for {self.id}; counts only grow")
         setattr(self, tag, getattr(self, tag) + increment)
         self.updated_at = at or self.updated_at
 
     def see(self, goal: str) -> None:
         """Note a goal, once, until there are as many as are needed."""
-        if goal not in self.seen_in and len(self.seen_in) < SEEN_MIN:
-            self.seen_in = (*self.seen_in, goal)
+        if goal not in self.seen_in:
+            self.seen_in = (*self.seen_in, goal)[:SEEN_MIN]
 
     @property
     def uses(self) -> int:

@@ -54,7 +54,6 @@ NATIVE = {
     ],
     "a command that is no object": [calls(("run_cmd", "echo right > answer.txt"))],
     "a command in a list": [calls(("run_cmd", {"cmd": ["echo right > answer.txt"]}))],
-    "another name of the command": [calls(("run_cmd", {"command": "echo right > answer.txt"}))],
 }
 JSON = {
     "a fence around the call": [says(f"```json\n{AS_JSON}\n```")],
