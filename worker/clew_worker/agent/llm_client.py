@@ -118,9 +118,9 @@ class LlmClient:
         self,
         messages: Sequence[Mapping[str, Any]],
         *,
+        max_tokens: int,
         tools: Sequence[Mapping[str, Any]] = (),
         response_format: Mapping[str, Any] | None = None,
-        max_tokens: int | None = None,
         temperature_min: float = 0.0,
     ) -> Completion:
         """Return one completion, at no lower a temperature than `temperature_min`; raises only `LlmError`s."""
@@ -129,14 +129,12 @@ class LlmClient:
             if not getattr(agent, name):
                 unset = f"no `{name}` is set for this agent"
                 raise Misconfigured(f"{unset}; set it in its [agents.NAME] table")
+        warmth = None if agent.temperature is None else max(agent.temperature, temperature_min)
         body: dict[str, object] = {"model": agent.model, "messages": messages}
-        if agent.temperature is not None:
-            body["temperature"] = max(agent.temperature, temperature_min)
-        if max_tokens is not None:
-            body["max_tokens"] = max_tokens
-        body = {key: value for key, value in body.items() if key not in self._unwanted}
-        more = {"tools": tools, "response_format": response_format}
-        return await self._persistently(body | {k: v for k, v in more.items() if v})
+        body |= {"temperature": warmth, "max_tokens": max_tokens}
+        body |= {"tools": tools or None, "response_format": response_format}
+        wanted = {k: v for k, v in body.items() if v is not None and k not in self._unwanted}
+        return await self._persistently(wanted)
 
     async def _persistently(self, body: dict[str, object]) -> Completion:
         pause_s = PAUSE_FIRST_S
