@@ -1,23 +1,18 @@
 """The loop rules (docs/loops.md): those that refuse, in the order in which they are asked, then those that speak."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from clew_shared.config.tables import LoopSettings
 from clew_shared.judge.memory import due
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
-from clew_shared.record.scope import EVERYWHERE
+from clew_shared.record.scope import EVERYWHERE, CycleStep
+from clew_shared.record.state import State
 from clew_shared.text.shorten import in_one_line
 from clew_shared.text.themes import GENERAL
 from clew_shared.text.words import RESULTS, action_text, ordinal, signature_text, times
-
-if TYPE_CHECKING:
-    from clew_shared.config.tables import LoopSettings
-    from clew_shared.record.scope import CycleStep
-    from clew_shared.record.state import State
 
 WHAT_ELSE = "Do something else:"  # begins the advice in a refusal
 NAME_CHARS = 80

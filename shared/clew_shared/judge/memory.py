@@ -5,18 +5,13 @@ debt = debt x (1 - gain^2) + cost x (1 - gain): small differences in every answe
 a debt of its own, which nothing gained elsewhere pays.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from clew_shared.judge.reading import each, hashed, laid_out, rows_of
+from clew_shared.judge.reading import Reading, each, hashed, laid_out, rows_of
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import key_line
-
-if TYPE_CHECKING:
-    from clew_shared.judge.reading import Reading
 
 MUCH, HALF, LITTLE = 0.7, 0.5, 0.3  # The gain of what is new, but no line that was never seen
 NEWS: Final = 0.25  # a gain above this counts as something new: a quarter of a long answer

@@ -3,22 +3,18 @@
 A reading is made once and is on record: folds know no text, so that a replay comes to the same verdicts.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zlib import crc32
 
 from pydantic import BaseModel
 
 from clew_shared.text.shorten import without_own_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-z]")
 _UNIT: Final = r"\s?(?:[nµu]s|ms|secs?|seconds?|mins?|minutes?|hrs?|hours?|days?|[smhd])"

@@ -1,7 +1,5 @@
 """Actions: that one was allowed or refused, what came of it, and the world that it led to."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

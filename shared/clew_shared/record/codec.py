@@ -1,7 +1,5 @@
 """Events as the JSON that the ledger keeps, and back: every event class is found by its `kind`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import TypeVar

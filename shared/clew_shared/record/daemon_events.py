@@ -1,7 +1,5 @@
 """Events of the daemon that belong to no goal: its playbook, its home, and the goals that were purged."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from clew_shared.record.events import Event

@@ -4,8 +4,6 @@ An event states what was decided or observed, never what should be done about it
 came later has a default, so that an old ledger still folds. Here are thoughts, turns, checks, and what the gate says.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, Field

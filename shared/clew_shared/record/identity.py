@@ -1,7 +1,5 @@
 """The identity of a folder or file, which its path is not: device, inode and time of birth."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct
@@ -25,7 +23,7 @@ class Identity(BaseModel, frozen=True, extra="ignore"):
     birth_ns: int | None = None
     boot: str = ""
 
-    def is_same(self, other: Identity) -> bool:
+    def is_same(self, other: "Identity") -> bool:
         """Return whether both are the same folder.
 
         Inode and time of birth must agree and, within one boot, the device, if its number is a disk's. After another
@@ -37,7 +35,7 @@ class Identity(BaseModel, frozen=True, extra="ignore"):
         alike = (self.ino, self.birth_ns) == (other.ino, other.birth_ns)
         return alike and (self.dev == other.dev or (bool(born) and self._is_unnumbered(other)))
 
-    def _is_unnumbered(self, other: Identity) -> bool:
+    def _is_unnumbered(self, other: "Identity") -> bool:
         """Return whether both file systems make up a device number at each mount (overlay, NFS, btrfs)."""
         return os.major(self.dev) == 0 == os.major(other.dev)
 

@@ -4,8 +4,6 @@ While a request waits for a worker to stop, the status may change. What is recor
 (`may_follow`); above all, a goal that has ended stays ended unless a person reopens that very end.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar, Literal
 

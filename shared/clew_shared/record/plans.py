@@ -4,8 +4,6 @@ A replan gives up what was tried and is not done. Work that is pending stays: wh
 place in the plan; otherwise after the plan. Only what the plan covers is replaced (docs/loops.md, Escalation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Sequence
 
 from clew_shared.record.model import StepStatus, Subtask, Task

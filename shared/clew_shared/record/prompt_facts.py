@@ -1,7 +1,5 @@
 """What is recorded of a prompt, in place of the prompt: how large it is, and what of it was new."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import BaseModel, Field

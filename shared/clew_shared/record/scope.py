@@ -5,8 +5,6 @@ was only claimed, or by UNKNOWN and a digest where the files are not known. A me
 was cut short by time or size, "" for none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -86,12 +84,12 @@ class Scope:
     steps: list[CycleStep] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
 
-    def afresh(self, world: str) -> Scope:
+    def afresh(self, world: str) -> "Scope":
         """Return a scope with nothing counted, but for actions during which the worker died."""
         worlds = {world: 1} if world else {}
         return Scope(worlds, crashes=self.crashes, died=self.died, blocks=self._crash_blocks())
 
-    def without_counts(self, *, crashes: bool) -> Scope:
+    def without_counts(self, *, crashes: bool) -> "Scope":
         """Return a scope without counts and blocks, with `crashes` those after deaths, too; known worlds stay."""
         kept = Scope(worlds=self.worlds, writers=self.writers, memory=paid(self.memory))
         if not crashes:

@@ -1,7 +1,5 @@
 """When two actions are the same: by names and arguments only, not by results or the disk (docs/loops.md, Terms)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import posixpath

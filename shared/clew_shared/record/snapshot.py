@@ -1,7 +1,5 @@
 """A state as JSON: whole, compressed as a snapshot, or as the outline of a settled goal."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The events of snapshots and undo (docs/snapshots.md), and of proofs (docs/proof.md)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel
@@ -38,7 +36,7 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
     staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
     staged_total: int = -1  # of these, -1 where that is not known
 
-    def has_moved_to(self, now: GitPlace) -> bool:
+    def has_moved_to(self, now: "GitPlace") -> bool:
         """Return whether HEAD is elsewhere now; the index is its user's to arrange."""
         return (self.branch, self.commit) != (now.branch, now.commit)
 

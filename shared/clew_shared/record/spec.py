@@ -1,7 +1,5 @@
 """What a goal is asked to be: its goal file's settings and texts, and the tasks, subtasks and steps of a plan."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field

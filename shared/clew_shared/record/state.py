@@ -1,7 +1,5 @@
 """What the fold maintains, the state of one goal: plain records without rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar

@@ -1,7 +1,5 @@
 """What was changed in a workspace between two looks, and by whom."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from pydantic import BaseModel

@@ -1,7 +1,5 @@
 """What can happen to the tree of work: plans and replans, subtasks, failures, escalations, and attempts."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal

@@ -4,25 +4,18 @@ The workspace belongs to the worker, which may put links or other files in the w
 descriptor of the folder, follows no link, and replaces whole files; an unexpected file is rewritten.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from clew_shared.files import remove_tree
-from clew_shared.record.identity import of_descriptor
+from clew_shared.record.identity import Identity, of_descriptor
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from clew_shared.record.identity import Identity
-
-    Json = Mapping[str, object]
+Json = Mapping[str, object]
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"

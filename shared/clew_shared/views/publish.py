@@ -3,25 +3,20 @@
 Pure functions of state and events; they are written to disk and sockets elsewhere, and never read back.
 """
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, Subtask
 from clew_shared.record.moment import iso
+from clew_shared.record.state import AttemptState, InFlight, ProofState, SnapshotState, State
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from clew_shared.record.state import AttemptState, InFlight, ProofState, SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
