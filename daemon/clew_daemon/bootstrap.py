@@ -4,8 +4,6 @@ That process starts before the rest of the daemon is imported, so that both warm
 therefore imports little and knows none of the daemon's parts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """What the long-lived parts of a daemon share: made once by the app, passed to those who need it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from clew_daemon.host.keys import Keys

@@ -1,7 +1,5 @@
 """What the daemon does beside its goals: it says how it is, watches over its ledger, tidies up, reloads its config."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

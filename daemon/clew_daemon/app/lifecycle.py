@@ -3,8 +3,6 @@
 Every long-lived part has `async start()` and `async stop()`; `stop` is harmless where `start` failed or never ran.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -71,8 +69,7 @@ MORE_ROOM = (
     "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
 )
 LEDGER_CLOSE_S = 10.0
-UNDO_S = 60.0
-"""How long a start waits for one undo to be completed."""
+UNDO_S = 60.0  # How long a start waits for one undo to be completed
 
 
 def run(bootstrap: Bootstrap) -> int:

@@ -1,13 +1,8 @@
 """Reading the config file: a missing file is fine, but one that exists and cannot be read is an error."""
 
-from __future__ import annotations
-
 import os
 import stat
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 BYTES_MAX = 1024 * 1024
 

@@ -5,8 +5,6 @@ effect. While the ledger takes nothing, because its disk is full or does not ans
 that it is done as soon as there is space; only `pause` and `cancel` end a worker all the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """What answers each request of the control socket: those about the daemon, the playbook, undo, and the stream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Which goal a request is about, whether the request applies to it, and what a request has to look like."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping

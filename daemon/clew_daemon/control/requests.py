@@ -1,7 +1,5 @@
 """The requests of the control socket, plain data: the command line builds them, the daemon checks them (`lookup`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, dataclass_transform

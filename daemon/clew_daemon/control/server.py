@@ -4,8 +4,6 @@ The server refuses other users and descendants of the daemon (workers): sockets 
 (docs/security.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -266,9 +266,7 @@ def write_back(path: Path, old: str, new: str) -> str:
 
 LOGIN_BYTES_MAX = 64 * 1024
 LOGINS_BYTES_MAX = 256 * 1024
-_TOKEN = re.compile(r"[!-~]{16,}")
-"""What may be a token: one word of at least as many signs."""
-
+_TOKEN = re.compile(r"[!-~]{16,}")  # What may be a token: one word of at least as many signs
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+Z?")
 _ADDRESS = re.compile(r"https?://|[^@\s]+@[^@\s]+\.\w+$")
 

@@ -15,10 +15,8 @@ from pathlib import Path
 
 from clew_shared.files import write_whole
 
-DEFAULT = "daemon"
-"""The unit that `clew service` is about if none is named."""
-DEFAULT_HOME = "the default one"
-"""What messages call the home where no `--home` is given."""
+DEFAULT = "daemon"  # The unit that `clew service` is about if none is named
+DEFAULT_HOME = "the default one"  # What messages call the home where no `--home` is given
 DEFAULT_EXEC = "%h/.local/bin/clew"
 STOP_GRACE_S, STOP_MARGIN_S = 10.0, 20.0
 """Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""

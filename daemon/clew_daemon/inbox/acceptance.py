@@ -1,7 +1,5 @@
 """From a dropped file to a goal: parsed, checked, and durably recorded, each drop exactly once."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -3,16 +3,12 @@
 Pure: an entry comes in, pieces of text go out, each with a style. Everything in the entry is shown.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from clew_shared.record.moment import local
 from clew_shared.text.words import ending, loop, one_line, refusal, warned
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")

@@ -36,9 +36,7 @@ from clew_shared.wire.nursery import (
 
 log = structlog.get_logger()
 
-VERSION = version("clew")
-"""The version of the running code, whatever has been installed meanwhile."""
-
+VERSION = version("clew")  # The version of the running code, whatever has been installed meanwhile
 READY_TIMEOUT_S = 60.0
 SPAWN_TIMEOUT_S = 30.0
 """A nursery gives up on a cell that does not start after a third of that; one that does not answer hangs."""

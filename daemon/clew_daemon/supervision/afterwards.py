@@ -4,8 +4,6 @@ A settled goal is evicted: only its outline stays in memory. A goal that ended m
 the ledger with its folder. The user's own files (workspaces, reports in the outbox, rejected files) are never touched.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

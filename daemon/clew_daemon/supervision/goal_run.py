@@ -1,7 +1,5 @@
 """Runs one goal: one worker after the other, until the goal ends, waits, or needs a person; `restart` has the rules."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

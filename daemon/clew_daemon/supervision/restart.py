@@ -7,8 +7,6 @@ configuration, unable     a Question:   a person has to fix something first
 crash                     the seconds until a restart, or a Question where there were too many
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

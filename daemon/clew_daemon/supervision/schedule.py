@@ -1,7 +1,5 @@
 """Which goals get a worker now: a pure function of the goals' states, who runs, and the time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from clew_daemon.host.folders import overlap

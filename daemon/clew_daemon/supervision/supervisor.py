@@ -1,7 +1,5 @@
 """Runs all goals: starts those that are due, by the pure rules of `schedule`; `goal_run` runs each of them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
