@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,7 @@ from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.afterwards import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_shared.config.settings import (
-    LATER_TABLES,
-    LIVE_TABLES,
-    SettingChange,
-    SettingsError,
-    changes,
-    load,
-)
+from clew_shared.config import settings as config
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
@@ -215,17 +208,15 @@ class LedgerWatch:
         self._last_fault = fault
 
 
+@dataclass(eq=False)
 class Housekeeping:
     """The daemon's periodic work: each piece is a task that runs until the daemon stops."""
 
-    def __init__(
-        self, daemon: DaemonParts, watch: LedgerWatch, retention: Retention, stores: SnapshotStores
-    ) -> None:
-        self._daemon = daemon
-        self._watch = watch
-        self._retention = retention
-        self._stores = stores
-        self._tasks: list[asyncio.Task[Any]] = []
+    _daemon: DaemonParts
+    _watch: LedgerWatch
+    _retention: Retention
+    _stores: SnapshotStores
+    _tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     async def start(self, notifier: Notifier) -> None:
         """Start all periodic work."""
@@ -276,27 +267,27 @@ class Housekeeping:
 
 def reload(
     path: Path, env: Mapping[str, str], now: Settings, visible: Mapping[str, str] = os.environ
-) -> tuple[Settings, list[SettingChange], tuple[str, ...]]:
+) -> tuple[Settings, list[config.SettingChange], tuple[str, ...]]:
     """Return the settings from now on, every key that changed, and what is said of keys that are not used any more.
 
     Raises SettingsError, or ConfigFileError where the file cannot be read. `env` is the environment that the daemon was
     started with, `visible` what is left of it. Tables that need a restart stay as they are, and their changes are
     named. A table without a change stays the same object.
     """
-    loaded = load(configfile.read(path), env, str(path))
-    fresh, tables = loaded.settings, (*LIVE_TABLES, *LATER_TABLES)
+    loaded = config.load(configfile.read(path), env, str(path))
+    fresh, tables = loaded.settings, (*config.LIVE_TABLES, *config.LATER_TABLES)
     taken = {t: getattr(fresh, t) for t in tables if getattr(fresh, t) != getattr(now, t)}
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
 
-    def needs_restart(change: SettingChange) -> bool:
+    def needs_restart(change: config.SettingChange) -> bool:
         """Return whether it names a key's variable that is missing, or was not hidden when the daemon started."""
         name, is_key = change.new, _KEY_ENV.fullmatch(change.key)
         return bool(name is not None and is_key and not (name in env and name not in visible))
 
     found = [
         replace(one, applies="after a restart") if needs_restart(one) else one
-        for one in changes(now, fresh)
+        for one in config.changes(now, fresh)
     ]
     return now.model_copy(update=taken), found, loaded.outdated
 
@@ -304,8 +295,8 @@ def reload(
 def config_error(path: Path, env: Mapping[str, str]) -> str | None:
     """Return why the file would be rejected, all errors of it; None if it would not be. It blocks."""
     try:
-        load(configfile.read(path), env, str(path))
-    except (ConfigFileError, SettingsError) as error:
+        config.load(configfile.read(path), env, str(path))
+    except (ConfigFileError, config.SettingsError) as error:
         return str(error)[:ERROR_CHARS]
     return None
 
@@ -321,13 +312,13 @@ async def reload_on_signals(hangup: asyncio.Event, reload: Callable[[], Awaitabl
 
 async def apply_config(
     daemon: DaemonParts, supervisor: Supervisor, status: Status
-) -> list[SettingChange]:
+) -> list[config.SettingChange]:
     """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
     status.reloading()
     try:
         settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
         configure_log(daemon.places, settings, daemon.keys)
-    except (SettingsError, ConfigFileError, OSError) as error:
+    except (config.SettingsError, ConfigFileError, OSError) as error:
         log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
         raise ControlError(f"nothing was changed:\n{error}") from None
     else:

@@ -17,14 +17,7 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.app.housekeeping import (
-    Housekeeping,
-    LedgerWatch,
-    Status,
-    apply_config,
-    config_error,
-    reload_on_signals,
-)
+from clew_daemon.app import housekeeping
 from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
@@ -100,7 +93,7 @@ class App:
         self._bootstrap = bootstrap
         self._places, self._settings = bootstrap.places, bootstrap.settings
         self._notifier = Notifier.from_env(bootstrap.keys.env)
-        self._status = Status(self._notifier)
+        self._status = housekeeping.Status(self._notifier)
         self._stop, self._hangup = asyncio.Event(), asyncio.Event()
         self._interrupts = 0
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
@@ -117,7 +110,7 @@ class App:
         refuse_incomplete(path, self._places.state)
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
-        watch = LedgerWatch(path, self._bootstrap, self._status, self._stop.set)
+        watch = housekeeping.LedgerWatch(path, self._bootstrap, self._status, self._stop.set)
         ledger = watch.ledger
         try:
             await self._serve(ledger, watch)
@@ -132,7 +125,7 @@ class App:
         log.info("daemon.stopped", code=ExitCode.OK)
         return ExitCode.OK
 
-    async def _serve(self, ledger: Ledger, watch: LedgerWatch) -> None:
+    async def _serve(self, ledger: Ledger, watch: housekeeping.LedgerWatch) -> None:
         """Put the parts together, start them, and stop them when the daemon is told to stop."""
         try:  # all threads now, before anything depends on one
             ledger.begin()
@@ -162,9 +155,9 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        fault = partial(config_error, self._places.config, daemon.keys.env)
+        fault = partial(housekeeping.config_error, self._places.config, daemon.keys.env)
         self._status.describe(daemon, self._supervisor, fault)
-        self._reload = partial(apply_config, daemon, self._supervisor, self._status)
+        self._reload = partial(housekeeping.apply_config, daemon, self._supervisor, self._status)
         view, reload = self._status.view, self._reload
         handlers = ControlHandlers(daemon, self._supervisor, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
@@ -179,7 +172,7 @@ class App:
         )
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
-        self._housekeeping = Housekeeping(daemon, watch, retention, stores)
+        self._housekeeping = housekeeping.Housekeeping(daemon, watch, retention, stores)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
             self._housekeeping.run(goals.emit_own([now]))
         end_leftovers(goals, ours=home.is_same_process_space(before, now))
@@ -203,7 +196,7 @@ class App:
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)
-        self._housekeeping.run(reload_on_signals(self._hangup, self._reload))
+        self._housekeeping.run(housekeeping.reload_on_signals(self._hangup, self._reload))
         self._housekeeping.run(self._status.follow())
         self._status.ready()
         states = self._daemon.goals.states().values()

@@ -8,6 +8,7 @@ that it is done as soon as there is space; only `pause` and `cancel` end a worke
 import asyncio
 import time
 
+from clew_daemon.control import requests as rq
 from clew_daemon.control.lookup import (
     RUNBOOK_DONE,
     GoalAnswer,
@@ -15,13 +16,6 @@ from clew_daemon.control.lookup import (
     answer,
     objection,
     shown_status,
-)
-from clew_daemon.control.requests import (
-    GOALS_MAX,
-    EditRequest,
-    FeedbackRequest,
-    GoalChangeRequest,
-    UnblockRequest,
 )
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
@@ -84,7 +78,7 @@ class GoalChanges:
         self._lookup = lookup
 
     async def change(
-        self, request: GoalChangeRequest
+        self, request: rq.GoalChangeRequest
     ) -> GoalAnswer | dict[str, list[GoalAnswer | dict[str, str]]]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the `error` of each."""
         verb = "pause --now" if request.method == "pause" and request.now else request.method
@@ -97,8 +91,8 @@ class GoalChanges:
             ]
         elif request.goals is None:
             return await self._change_one(verb, request.goal)
-        elif len(request.goals) > GOALS_MAX:
-            raise ControlError(f"at most {GOALS_MAX:,} goals can be named at once")
+        elif len(request.goals) > rq.GOALS_MAX:
+            raise ControlError(f"at most {rq.GOALS_MAX:,} goals can be named at once")
         else:
             meant = list(request.goals)
         goals = dict.fromkeys(map(self._id_of, meant))  # no goal is changed twice
@@ -218,7 +212,7 @@ class GoalChanges:
             return f"resumed; {then}" if running else "resumed"
         return then
 
-    async def feedback(self, request: FeedbackRequest) -> GoalAnswer:
+    async def feedback(self, request: rq.FeedbackRequest) -> GoalAnswer:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
         core = await self._lookup.whole(request.goal)
         if not request.text.strip():
@@ -253,7 +247,7 @@ class GoalChanges:
         then = [ev.GoalRequeued(at=word.at, by=by, reopen=True)] if goes_on else []
         await self._goals.emit(core, word, *then)
 
-    async def unblock(self, request: UnblockRequest) -> GoalAnswer:
+    async def unblock(self, request: rq.UnblockRequest) -> GoalAnswer:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
         core, signature = await self._lookup.whole(request.goal), request.signature
         blocked = core.state.blocked_actions
@@ -277,7 +271,7 @@ class GoalChanges:
 
     # -- edit: what a goal asks for becomes what a goal file says now, while none of its actions runs -----
 
-    async def edit(self, request: EditRequest) -> GoalAnswer:
+    async def edit(self, request: rq.EditRequest) -> GoalAnswer:
         """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
         core = await self._lookup.whole(request.goal)
         _refuse(core)

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -59,24 +59,19 @@ ENDED_SHOWN = 50
 END_S = 60.0  # How long an undo waits for the end of a worker whose goal is no longer at work
 
 
+@dataclass(eq=False)
 class ControlHandlers:
-    """Answers requests; `view` describes the daemon, `reload` reloads its config."""
+    """Answers requests; `_view` describes the daemon, `_reload` reloads its config."""
 
-    def __init__(
-        self,
-        daemon: DaemonParts,
-        supervisor: Supervisor,
-        view: Callable[[], Awaitable[JsonObject]],
-        reload: Callable[[], Awaitable[list[SettingChange]]],
-    ) -> None:
-        self._d = daemon
-        self._goals = daemon.goals
-        self._supervisor = supervisor
-        self._lookup = GoalLookup(daemon.goals)
-        self._view = view
-        self._apply_config = reload
+    _d: DaemonParts
+    _supervisor: Supervisor
+    _view: Callable[[], Awaitable[JsonObject]]
+    _reload: Callable[[], Awaitable[list[SettingChange]]]
+
+    def __post_init__(self) -> None:
+        self._goals, self._lookup = self._d.goals, GoalLookup(self._d.goals)
         nothing = Left(inbox=[], inbox_total=0)
-        self._inbox_left = LastKnown(lambda: left(daemon.places.inbox), nothing)
+        self._inbox_left = LastKnown(lambda: left(self._d.places.inbox), nothing)
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
@@ -114,7 +109,7 @@ class ControlHandlers:
             case "executor_env":  # for `clew doctor`, which may have been started with another one
                 return {**executor_env(settings, self._d.keys.env, self._d.git)}
             case "reload":
-                return {"changes": [asdict(one) for one in await self._apply_config()]}
+                return {"changes": [asdict(one) for one in await self._reload()]}
             case _:
                 return await self._view()
 

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +66,18 @@ def refuse_abandoned() -> None:
             raise ControlError("the request was given up")
 
 
+@dataclass(eq=False)
 class Control:
-    """Serves `handlers` by name; `daemon` returns the pid of the daemon, whose workers are refused, None for none."""
+    """Serves `_handlers` by name; `_daemon` returns the pid of the daemon, whose workers are refused, None for none."""
 
-    def __init__(
-        self, path: Path, handlers: dict[str, Handler], daemon: Callable[[], int | None] = os.getpid
-    ) -> None:
-        self._path = path
-        self._handlers = handlers
-        self._daemon = daemon
-        self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
-        self._followers: set[asyncio.Task[None]] = set()
-        self._refused = 0
-        self._logged_at = float("-inf")
+    _path: Path
+    _handlers: dict[str, Handler]
+    _daemon: Callable[[], int | None] = os.getpid
+    _server: asyncio.Server | None = None
+    _clients: set[asyncio.Task[None]] = field(default_factory=set)
+    _followers: set[asyncio.Task[None]] = field(default_factory=set)
+    _refused: int = 0
+    _logged_at: float = float("-inf")
 
     async def start(self) -> None:
         """Listen, replacing the socket of a dead daemon; raises FolderError if the path is something else."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -71,19 +72,17 @@ def _ended(task: asyncio.Task[None]) -> None:
     log.error("daemon.bug", error=repr(error), exc_info=error)
 
 
+@dataclass(eq=False)
 class GoalQueue:
-    """Calls `work` with each goal that is due, and `log_failure` with a goal and the error of disk or ledger.
+    """Calls `_work` with each goal that is due, and `_log_failure` with a goal and the error of disk or ledger.
 
     The goal is due again RETRY_S later, or at the daemon's next start where its record is damaged.
     """
 
-    def __init__(
-        self, work: Callable[[str], Awaitable[None]], log_failure: Callable[[str, Exception], None]
-    ) -> None:
-        self._work = work
-        self._log_failure = log_failure
-        self._due: asyncio.Queue[str] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+    _work: Callable[[str], Awaitable[None]]
+    _log_failure: Callable[[str, Exception], None]
+    _due: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+    _task: asyncio.Task[None] | None = None
 
     def due(self, goal: str) -> None:
         """Work on a goal as soon as possible; once more if it is due already."""
@@ -115,16 +114,16 @@ class GoalQueue:
                 self._due.task_done()
 
 
+@dataclass(eq=False)
 class LastKnown(Generic[T]):
     """The last known result of a look at the disk, for requests that cannot wait for a stalled file system.
 
-    It looks in a thread, one look at a time; `first` is the result before the first look ends.
+    It looks in a thread, one look at a time; `_found` is at first the result before the first look ends.
     """
 
-    def __init__(self, look: Callable[[], T], first: T) -> None:
-        self._look = look
-        self._found = first
-        self._task: asyncio.Task[T] | None = None
+    _look: Callable[[], T]
+    _found: T
+    _task: asyncio.Task[T] | None = None
 
     async def now(self, within_s: float = WITHIN_S) -> T:
         """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""

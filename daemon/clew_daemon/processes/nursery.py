@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import structlog
@@ -20,19 +20,7 @@ from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children, ends_within
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
-from clew_shared.wire.nursery import (
-    PACKET_BYTES_MAX,
-    CellSpec,
-    NurseryHello,
-    NurseryMessage,
-    SandboxReport,
-    Spawn,
-    Spawned,
-    SpawnFailed,
-    is_shortage,
-    read_from_nursery,
-    to_packet,
-)
+from clew_shared.wire import nursery as wire
 
 log = structlog.get_logger()
 
@@ -108,7 +96,7 @@ class Zygote:
             self._line.close()
             raise
         self._next = 0
-        self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
+        self._asked: dict[int, asyncio.Future[wire.Spawned | wire.SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
         self._lost = False
@@ -120,7 +108,7 @@ class Zygote:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(KILL_WAIT_S)
 
-    async def greet(self, children: Children) -> NurseryHello:
+    async def greet(self, children: Children) -> wire.NurseryHello:
         """Wait until it is warm; raises NurseryGone, after which it has ended."""
         self.child = children.watch(self._process.pid)
         try:
@@ -141,12 +129,14 @@ class Zygote:
         ended = self.child.ended.done() or self._reading is None or self._reading.done()
         return not (ended or self._lost)
 
-    async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
+    async def ask(self, spec: wire.CellSpec, fds: list[int]) -> wire.Spawned | wire.SpawnFailed:
         """Ask for a cell; raises NurseryGone, ValueError for a spec that is too long, OSError if resources run out."""
         self._next += 1
         number = self._next
-        request = to_packet(Spawn(id=number, spec=spec))
-        answer: asyncio.Future[Spawned | SpawnFailed] = asyncio.get_running_loop().create_future()
+        request = wire.to_packet(wire.Spawn(id=number, spec=spec))
+        answer: asyncio.Future[wire.Spawned | wire.SpawnFailed] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._asked[number] = answer
         try:
             async with asyncio.timeout(SPAWN_TIMEOUT_S):
@@ -154,7 +144,7 @@ class Zygote:
                     await _send(self._line, request, fds)
                 return await answer
         except OSError as error:
-            if is_shortage(error):
+            if wire.is_shortage(error):
                 raise
             self._lost = True
             self.child.kill()
@@ -181,7 +171,7 @@ class Zygote:
         try:
             while True:
                 match await self._receive():
-                    case Spawned() | SpawnFailed() as answer:
+                    case wire.Spawned() | wire.SpawnFailed() as answer:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:
             fault = plain(error)
@@ -191,22 +181,22 @@ class Zygote:
                 if not waiting.done():
                     waiting.set_exception(NurseryGone(fault))
 
-    def _answered(self, answer: Spawned | SpawnFailed, children: Children) -> None:
+    def _answered(self, answer: wire.Spawned | wire.SpawnFailed, children: Children) -> None:
         waiting = self._asked.get(answer.id)
         if waiting and not waiting.done():
             waiting.set_result(answer)
-        elif isinstance(answer, Spawned):  # the one who asked has given up
+        elif isinstance(answer, wire.Spawned):  # the one who asked has given up
             children.watch(answer.guard_pid).kill()
 
-    async def _receive(self) -> NurseryMessage:
-        data = await asyncio.get_running_loop().sock_recv(self._line, PACKET_BYTES_MAX)
+    async def _receive(self) -> wire.NurseryMessage:
+        data = await asyncio.get_running_loop().sock_recv(self._line, wire.PACKET_BYTES_MAX)
         if not data:
             raise ConnectionResetError("its socket was closed")
-        return read_from_nursery(data)
+        return wire.read_from_nursery(data)
 
 
-def _checked(hello: NurseryMessage) -> NurseryHello:
-    if not isinstance(hello, NurseryHello):
+def _checked(hello: wire.NurseryMessage) -> wire.NurseryHello:
+    if not isinstance(hello, wire.NurseryHello):
         raise NurseryGone("it did not start: its first message was not the expected one")
     if hello.version != VERSION:
         raise NurseryGone(
@@ -227,31 +217,25 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
             return
 
 
+@dataclass(eq=False)
 class Nursery:
     """Starts cells; `ready` and `stop` may be called at any time, also twice.
 
     Its process is replaced when it has ended or hangs; attempts to start a new one, which imports `preload`, back off.
-    `first` is a process that bootstrap has launched, and that may be warming up already.
+    `_first` is a process that bootstrap has launched, and that may be warming up already.
     """
 
-    def __init__(
-        self,
-        children: Children,
-        env: dict[str, str],
-        preload: tuple[str, ...],
-        first: Zygote | None = None,
-    ) -> None:
-        self._children = children
-        self._env = env
-        self.preload = preload
-        self._first = first
-        self._zygote: Zygote | None = None
-        self._renewing = asyncio.Lock()
-        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._failures = 0
-        self._retry_at = 0.0
-        self._fault = ""
-        self.report: SandboxReport | None = None
+    _children: Children
+    _env: dict[str, str]
+    preload: tuple[str, ...]
+    _first: Zygote | None = None
+    report: wire.SandboxReport | None = None
+    _zygote: Zygote | None = None
+    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _starts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
+    _failures: int = 0
+    _retry_at: float = 0.0
+    _fault: str = ""
 
     async def stop(self) -> None:
         """End the process; cells go on."""
@@ -261,7 +245,7 @@ class Nursery:
 
     async def spawn(
         self,
-        spec: CellSpec,
+        spec: wire.CellSpec,
         channel: int,
         log_fd: int | None,
         group: CellGroup | None = None,
@@ -282,7 +266,7 @@ class Nursery:
                 guard = self._children.watch(answer.guard_pid)
         return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
-    async def _asked(self, spec: CellSpec, fds: list[int]) -> Spawned:
+    async def _asked(self, spec: wire.CellSpec, fds: list[int]) -> wire.Spawned:
         zygote = await self.ready()
         try:
             answer = await zygote.ask(spec, fds)
@@ -290,7 +274,7 @@ class Nursery:
             raise SpawnError("spawn", f"the nursery has no cell: {error}") from None
         except OSError as error:
             raise SpawnError("resources", f"the nursery has no cell: {plain(error)}") from None
-        if isinstance(answer, Spawned):
+        if isinstance(answer, wire.Spawned):
             return answer
         if answer.guard_pid:
             ended = self._children.watch(answer.guard_pid).ended
@@ -314,7 +298,7 @@ class Nursery:
                 self._retry_at = time.monotonic() + pause_s
                 self._fault = f"the nursery cannot start: {plain(error)}"
                 log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
-                reason = "resources" if is_shortage(error) else "nursery"
+                reason = "resources" if wire.is_shortage(error) else "nursery"
                 raise SpawnError(reason, self._fault) from None
             log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
             self._zygote, self._failures, self.report = new, 0, hello.sandbox

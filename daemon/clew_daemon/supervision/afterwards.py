@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -62,13 +63,13 @@ def expired(states: Iterable[State], oldest: float) -> list[str]:
     return [goal for goal in old if goal not in awaited]
 
 
+@dataclass(eq=False)
 class Retention:
     """Evicts and expires goals, each periodically; `in_use` returns whether a goal has a worker."""
 
-    def __init__(self, daemon: DaemonParts, in_use: Callable[[str], bool]) -> None:
-        self._d = daemon
-        self._in_use = in_use
-        self._began = time.monotonic()
+    _d: DaemonParts
+    _in_use: Callable[[str], bool]
+    _began: float = field(default_factory=time.monotonic)
 
     async def evict(self) -> None:
         """Drop all but the outline of settled goals from memory."""
@@ -141,21 +142,17 @@ MB = 1024 * 1024
 LOST = "they are not in this home: they were removed, or left behind when it was copied or restored"
 
 
+@dataclass(eq=False)
 class SnapshotStores:
     """Removes stores; `in_use` returns whether a goal has a worker or is held, `hold` keeps it from starting."""
 
-    def __init__(
-        self,
-        daemon: DaemonParts,
-        in_use: Callable[[str], bool],
-        hold: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        self._d = daemon
-        self._in_use = in_use
-        self._hold = hold
-        self._folder = daemon.places.snapshots
-        self._removing = asyncio.Lock()
-        daemon.space.make_room = self.make_room
+    _d: DaemonParts
+    _in_use: Callable[[str], bool]
+    _hold: Callable[[str], AbstractContextManager[None]]
+    _removing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._d.space.make_room = self.make_room
 
     async def open(self) -> None:
         """Measure the stores, and record which are missing; before the first worker starts."""
@@ -176,7 +173,7 @@ class SnapshotStores:
                 if self._is_leftover(goal):
                     with self._hold(goal):
                         await self._remove(goal)
-            await asyncio.to_thread(remove_folders, self._folder, is_gone)
+            await asyncio.to_thread(remove_folders, self._d.places.snapshots, is_gone)
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
@@ -204,13 +201,13 @@ class SnapshotStores:
         await self._d.goals.emit(await self._d.goals.whole(goal), event)
 
     async def _remove(self, goal: str) -> None:
-        await remove(self._folder / goal)
+        await remove(self._d.places.snapshots / goal)
         self._d.space.bytes.pop(goal, None)
 
     def _has_store(self, goal: str) -> bool:
         """Return whether a goal has a store; one that cannot be read counts as there."""
         try:
-            (self._folder / goal / "HEAD").stat()
+            (self._d.places.snapshots / goal / "HEAD").stat()
         except OSError as error:
             return not isinstance(error, FileNotFoundError | NotADirectoryError)
         return True
