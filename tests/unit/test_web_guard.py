@@ -4,14 +4,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from clew_daemon.web.guard import (
-    LINK_S,
-    LINKS_MAX,
-    SESSIONS_MAX,
-    Policy,
-    Sessions,
-    served_hosts,
-)
+from clew_daemon.web.guard import LINK_S, LINKS_MAX, SESSIONS_MAX, Policy, Sessions, served_hosts
 
 HOST = "127.0.0.1:8420"
 POLICY = Policy(served_hosts("127.0.0.1", 8420, ["phone.lan"]))

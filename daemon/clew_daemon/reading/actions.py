@@ -24,14 +24,12 @@ Action = Mapping[str, Any]
 """A line of history.jsonl, or all that is recorded of one action (`record.pages.whole_action`)."""
 
 
+Page = tuple[Sequence[Action], bool]  # some of them, and whether there are earlier ones
+
+
 def last_actions(
-    instance: Instance,
-    goal: str,
-    limit: int | None,
-    before: int | None = None,
-    *,
-    outputs: bool = True,
-) -> tuple[Sequence[Action], bool]:
+    instance: Instance, goal: str, limit: int | None, before: int | None, outputs: bool = True
+) -> Page:
     """Return a goal's last actions, oldest first, and whether there are earlier ones; see `record.pages.actions`."""
     from clew_daemon.record import pages
 
@@ -59,10 +57,8 @@ def timeline_of(
     from clew_daemon.record.store import catch_up
     from clew_daemon.record.timeline import TimelineFold, timeline
 
-    until, fold = (
-        datetime.fromisoformat(ended_at).timestamp() if ended_at else time.time(),
-        TimelineFold(),
-    )
+    fold = TimelineFold()
+    until = datetime.fromisoformat(ended_at).timestamp() if ended_at else time.time()
     with open_ledger(instance) as reader:
         deque(catch_up(fold, reader, goal), maxlen=0)
     return timeline(fold, until), tuple(fold.refusals)

@@ -12,22 +12,14 @@ from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
-from clew_shared.proof.label import ENDS, words
+from clew_shared.proof import label
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import local
 from clew_shared.record.state import State
+from clew_shared.text import words
 from clew_shared.text.plain import percent
-from clew_shared.text.words import (
-    action_text,
-    ending,
-    key_line,
-    loop,
-    passed_before,
-    warned,
-    why_refused,
-)
 from clew_shared.views.publish import status_view
 
 TEXT_CHARS = 300
@@ -56,7 +48,7 @@ class Entry:
 def advance(state: State, event: ev.Event, seq: int) -> Entry | None:
     """Fold the next event into its goal's state, and return its entry, None if people need none."""
     flight = state.in_flight.get(getattr(event, "of", 0))
-    action = clean(action_text(flight.action.name, flight.action.args)) if flight else ""
+    action = clean(words.action_text(flight.action.name, flight.action.args)) if flight else ""
     apply(state, event, seq)
     return describe(event, state, action)
 
@@ -67,7 +59,7 @@ def describe(event: ev.Event, state: State, action: str = "") -> Entry | None:
     `state` is that after it, `action` the action that it ends.
     """
     tables = (_of_action, _of_work, _of_worker, _of_goal, _of_finish, _of_snapshots)
-    found = next((one for one in (words(event, state) for words in tables) if one.title), None)
+    found = next((one for one in (of(event, state) for of in tables) if one.title), None)
     if found is None:
         return None
     name = eventlog.line(event)
@@ -111,7 +103,7 @@ def _of_goal(event: ev.Event, state: State) -> Entry:
             title = "queued again"
         case ev.GoalEnded():
             why = f": {_cut(event.reason)}" if event.reason else ""
-            but = f"; but {passed_before(event.passed_before)}" if event.passed_before else ""
+            but = f"; but {words.passed_before(event.passed_before)}" if event.passed_before else ""
             done = state.goal.progress()
             title = f"{standing(status_view(state))} {percent(done)}{why}{but}"
             style = STATUS_STYLE.get(event.status, "")
@@ -141,7 +133,7 @@ def _of_worker(event: ev.Event, state: State) -> Entry:
         case ev.WorkerStarted():
             title, style = f"worker restarted, epoch {event.epoch}", "yellow"
         case ev.WorkerExited(crash=True):
-            title = f"worker died, epoch {event.epoch}: {short(ending(event.reason))}"
+            title = f"worker died, epoch {event.epoch}: {short(words.ending(event.reason))}"
             style = "bold red"
     return _say(title, style)
 
@@ -164,7 +156,7 @@ def _of_work(event: ev.Event, state: State) -> Entry:
         case ev.SubtaskFailed():
             title, style = f"{place} failed: {_cut(event.failure)}", "red"
         case ev.AttemptEnded():
-            why = _cut(ending(event.reason))
+            why = _cut(words.ending(event.reason))
             title, style = f"{place} attempt {event.attempt} ended: {why}", "yellow"
         case ev.AttemptStarted():
             ground = ground_facts(event.restored, event.kept, event.left)
@@ -179,23 +171,23 @@ def _of_action(event: ev.Event, state: State) -> Entry:
     title, style, detail, action, of = "", "magenta", "", "", state.seq
     match event:
         case ev.ActionAllowed() | ev.ActionBlocked():
-            title, style, action = f"#{of}", "", clean(action_text(event.tool, event.args))
+            title, style, action = f"#{of}", "", clean(words.action_text(event.tool, event.args))
             if isinstance(event, ev.ActionBlocked):
                 count = state.loops.scope.loop_counts.get(event.signature, 0)
-                detail = why_refused(event.reason, count, last_said(state, event.signature))
+                detail = words.why_refused(event.reason, count, last_said(state, event.signature))
                 title, style = f"{title} refused", "magenta"
         case ev.ActionFinished():
             title = f"#{event.of} {event.result}, {duration(event.duration_s)}"
             style, detail, of = RESULT_STYLE.get(event.result, ""), event.head, event.of
         case ev.ActionInterrupted():
-            title, style = f"#{event.of} interrupted: {short(ending(event.reason))}", "yellow"
+            title, style = f"#{event.of} interrupted: {short(words.ending(event.reason))}", "yellow"
             of = event.of
         case ev.LoopDetected():
             times = f" ({counted(event.attempt_count, 'time')})" if event.attempt_count else ""
-            return _say(f"loop: {loop(event.loop)}{times}", style)
+            return _say(f"loop: {words.loop(event.loop)}{times}", style)
         case ev.Intervened():
             again = " again" if event.again else ""
-            return _say(f"warned{again}: {warned(event.intervention)}", style)
+            return _say(f"warned{again}: {words.warned(event.intervention)}", style)
         case ev.Thought():
             return _say(f"thinks: {_cut(event.text)}" if event.text else "", "dim")
     begins = isinstance(event, ev.ActionAllowed)
@@ -214,7 +206,7 @@ def _of_finish(event: ev.Event, _: State) -> Entry:
             style = "green" if event.passed else "red"
             detail = "" if event.passed else event.output
         case ev.CheckedBefore(passed=True):
-            title, style = passed_before([short(event.name)]), "yellow"
+            title, style = words.passed_before([short(event.name)]), "yellow"
         case ev.CheckedBefore():
             title, style = f"check {short(event.name)}: fails before any work", "dim"
         case ev.FinishRefused():
@@ -224,11 +216,11 @@ def _of_finish(event: ev.Event, _: State) -> Entry:
         case ev.FinishQuestioned():
             title = f"says it is done: asked back, since #{event.of} has failed"
         case snap.ProofMade():
-            title = f"proof: {_cut(words(event.label, event.why, event.accepted))}"
+            title = f"proof: {_cut(label.words(event.label, event.why, event.accepted))}"
             style = "green" if event.label == "proven" else "yellow"
-            detail = key_line(event.output) if event.label not in ENDS else ""
+            detail = words.key_line(event.output) if event.label not in label.ENDS else ""
         case snap.ProofRefused():
-            title = f"{_REFUSED}{_cut(words(event.label, event.why))}"
+            title = f"{_REFUSED}{_cut(label.words(event.label, event.why))}"
         case snap.ProofAccepted():
             why = f": {_cut(event.why)}" if event.why else ""
             title, style = f"accepted by a person{why}", "cyan"

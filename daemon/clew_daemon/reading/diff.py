@@ -100,9 +100,7 @@ BYTES_MAX = 64 << 20  # a larger diff is cut, with a note
 BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
 """A text is redacted in blocks, which end before a file or a hunk, so that no key is cut in two."""
 
-TOO_LARGE = (
-    f"… the rest is left out: the diff is over {BYTES_MAX >> 20} MiB; --stat lists all files"
-)
+TOO_LARGE = f"… the rest is left out, of more than {BYTES_MAX >> 20} MiB; --stat lists all files"
 _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -268,10 +266,8 @@ def shown_diff(instance: Instance, goal: str) -> list[DiffLine]:
     try:
         with goal_diff(instance, goal, None) as found:
             counts = list(islice(stat_lines(found), FILES_MAX)) if found.files else []
-            lines = [
-                DiffLine(kind, beginning(text, LINE_CHARS))
-                for kind, text in islice(diff_lines(found), LINES_MAX)
-            ]
+            shown = islice(diff_lines(found), LINES_MAX)
+            lines = [DiffLine(kind, beginning(text, LINE_CHARS)) for kind, text in shown]
             said = ["", *notes(found)]
             if len(lines) == LINES_MAX or len(counts) == FILES_MAX:
                 said.insert(1, f"The rest is left out: `clew diff {goal}` shows all of it.")

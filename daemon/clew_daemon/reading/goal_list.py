@@ -54,13 +54,11 @@ def stands_for(goal: GoalView) -> str:
     if standing(goal) == PAUSED:
         return "until `clew continue`"
     if waiting := goal.get("waiting"):
-        what, until = (
-            waiting["for"].removeprefix("waits for ").removeprefix("waits "),
-            waiting.get("until"),
-        )
+        what = waiting["for"].removeprefix("waits for ").removeprefix("waits ")
         if what.startswith("until "):  # it waits for nothing else
             return f"until {local(what.removeprefix('until '))}"
-        return f"{what} (until {local(until)})" if until and "until" not in what else what
+        until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
+        return what if "until" in what else f"{what}{until}"
     return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed") else ""
 
 

@@ -17,13 +17,7 @@ from clew_daemon.publish.standing import (
     standing,
     step_status,
 )
-from clew_daemon.reading.goal_list import (
-    ENDED,
-    GoalView,
-    activity,
-    stands_for,
-    status_style,
-)
+from clew_daemon.reading.goal_list import ENDED, GoalView, activity, stands_for, status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local
@@ -33,9 +27,7 @@ from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_bef
 BAR_CHARS = 20
 ASKED_LINES = 2
 YOU_CAN = "You can:"
-HOW_TO_CHECK = (
-    "it has no checks; `checks:` in the front matter, or `clew submit --check CMD`, adds some"
-)
+HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check CMD`, adds some"
 
 
 def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -> list[Line]:

@@ -137,15 +137,14 @@ class TableRow(list[Span]):
 def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
     """Return rows as lines with aligned columns; the last column is not padded."""
     widths = [max(width_of(row[i][0]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    return [_table_row(row, widths, gap) for row in rows]
-
-
-def _table_row(cells: Sequence[Span], widths: list[int], gap: str) -> TableRow:
-    padded = [
-        (text + " " * (width - width_of(text)) + gap, style)
-        for (text, style), width in zip(cells[:-1], widths, strict=False)
-    ]
-    return TableRow([*padded, cells[-1]], sum(len(text) for text, _ in padded))
+    lines: list[Line] = []
+    for *cells, last in rows:
+        room = zip(cells, widths, strict=False)
+        padded = [
+            (text + " " * (wide - width_of(text)) + gap, style) for (text, style), wide in room
+        ]
+        lines.append(TableRow([*padded, last], sum(len(text) for text, _ in padded)))
+    return lines
 
 
 def width_of(text: str) -> int:

@@ -260,10 +260,10 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
 
 def size_lines(sizes: Sequence[tuple[str, int, int]], left_out: Sequence[str]) -> list[Line]:
     """Return the size of each part of a prompt, its name, estimated tokens and characters, and what it leaves out."""
-    rows = [
-        [(f"   {name}", ""), (f"{tokens} tokens", ""), (f"{chars} characters", "dim")]
-        for name, tokens, chars in sizes
+    known = [
+        (f"   {name}", f"{tokens} tokens", f"{chars} characters") for name, tokens, chars in sizes
     ]
+    rows = [[(name, ""), (tokens, ""), (chars, "dim")] for name, tokens, chars in known]
     head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
     left: list[Line] = [[("-- left out", "bold")]] if left_out else []
     return [*head, *columns(rows), *left, *([(f"   {clean(line)}", "")] for line in left_out)]

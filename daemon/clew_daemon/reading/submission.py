@@ -154,10 +154,8 @@ def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions)
             parse(source.raw, source.shown, agents, located=place)
         except GoalFileError as of_file:
             here = {fault.message: fault for fault in of_file.faults}
-        faults = [
-            here.get(fault.message) or GoalFileFault(None, f"options: {fault.message}")
-            for fault in error.faults
-        ]
+        said = [fault.message for fault in error.faults]
+        faults = [here.get(one) or GoalFileFault(None, f"options: {one}") for one in said]
         raise CliError(str(GoalFileError(source.shown, faults))) from None
 
 

@@ -43,12 +43,8 @@ Before a change its command is shown, and you confirm it.
 DRAW_S = 0.25  # how often a screen is drawn again, at most, while events arrive
 TICK_S = 10.0
 """How often it is drawn again without events: for what is not on record, and for durations."""
-SCREENS: dict[ViewName, type[GoalViewScreen]] = {
-    "goal": GoalScreen,
-    "timeline": TimelineScreen,
-    "prompt": PromptScreen,
-    "files": FilesScreen,
-}
+_OF_A_GOAL: tuple[type[GoalViewScreen], ...] = GoalScreen, TimelineScreen, PromptScreen, FilesScreen
+SCREENS = {one.view: one for one in _OF_A_GOAL}
 
 
 class Dialog(ModalScreen[Answer]):

@@ -63,11 +63,8 @@ def timeline_lines(
 
 
 def _lane_line(lane: Lane, room: int) -> Line:
-    marks = lane.marks[-room:]
-    cells = [
-        (MARKS.get(mark.result, ("?", ""))[0], RESULT_STYLE.get(mark.result, "cyan"))
-        for mark in marks
-    ]
+    marks = [mark.result for mark in lane.marks[-room:]]
+    cells = [(MARKS.get(one, "?")[0], RESULT_STYLE.get(one, "cyan")) for one in marks]
     name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
     how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
     end = (f"{' ' * (room - len(marks))} {how}", "red" if lane.crashed else "dim")

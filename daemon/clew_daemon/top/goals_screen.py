@@ -22,14 +22,7 @@ from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.top.screens import (
-    BACK,
-    GoalViewScreen,
-    LiveScreen,
-    RowTable,
-    TextPage,
-    line_text,
-)
+from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen, RowTable, TextPage, line_text
 from clew_shared.record.moment import local
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
@@ -100,7 +93,7 @@ class GoalScreen(GoalViewScreen):
     def read(self) -> Callable[[], None]:
         draw_page = super().read()
         detail = self.goal or {}
-        found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, outputs=False)
+        found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, None, outputs=False)
         rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
         actions = {str(seq): _cells(rows[seq]) for seq in sorted(rows, reverse=True)}
         question = question_lines(detail)

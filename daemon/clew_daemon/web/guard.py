@@ -69,11 +69,7 @@ class Policy:
         """
         host, origins = _only(headers, "host"), headers.getlist("origin")
         own = (f"http://{host}", f"https://{host}")
-        yield (
-            host not in self.hosts,
-            421,
-            "This server does not answer for that host: see `[web] hosts`.",
-        )
+        yield host not in self.hosts, 421, "Not a name of this server: see `[web] hosts`."
         yield "upgrade" in headers, 403, "There are no web sockets here."
         yield any(one not in OWN_SITES for one in headers.getlist("sec-fetch-site")), 403, FOREIGN
         yield any(origin not in own for origin in origins), 403, FOREIGN

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
@@ -198,7 +198,7 @@ class Pages:
             names = sorted(self._instance.settings_for_display.agents.names)
         return {"agents": names}
 
-    def notice(self, request: Request, error: Exception) -> HTMLResponse:
+    def notice(self, request: Request, error: Exception) -> Response:
         """Say what is wrong."""
         status = error.status_code if isinstance(error, HTTPException) else 404
         message = error.message if isinstance(error, CliError) else "There is no such page."
@@ -215,18 +215,13 @@ class Pages:
             raise CliError(f"there is no action #{seq}")
         return goal, whole_action(self._instance, goal["id"], seq)
 
-    def _shown(self, page: Callable[[Request], Values], request: Request) -> HTMLResponse:
+    def _shown(self, page: Callable[[Request], Values], request: Request) -> Response:
         return self._rendered(request, page.__name__, page(request), 200)
 
-    def _rendered(
-        self, request: Request, template: str, values: Values, status: int
-    ) -> HTMLResponse:
-        base = {
-            "base": request.scope.get("root_path", ""),
-            "read_only": self._read_only,
-            "running": self._instance.holder is not None,
-        }
-        text = environment().get_template(f"{template}.html").render(**base, **values)
+    def _rendered(self, request: Request, template: str, values: Values, status: int) -> Response:
+        runs, base = self._instance.holder is not None, request.scope.get("root_path", "")
+        page = environment().get_template(f"{template}.html")
+        text = page.render(base=base, read_only=self._read_only, running=runs, **values)
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
 

@@ -52,8 +52,7 @@ class Visitor:
         self.faults = []
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on(
-            "console",
-            lambda line: self.faults.append(line.text) if line.type == "error" else None,
+            "console", lambda line: self.faults.append(line.text) if line.type == "error" else None
         )
         link = server.clew.cli("web", "--link").strip()
         self.page.goto(link)

@@ -169,9 +169,7 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
         if file is not None:
             done = _replaced(instance, file, yes or as_json)
         elif not instance.ledger.exists():
-            raise CliError(
-                f"there is no ledger at {instance.ledger} to keep; name a backup to restore"
-            )
+            raise CliError(f"there is no ledger at {instance.ledger}: name a backup to restore")
         else:
             advice = "restore a backup (`clew restore FILE`)"
             done = _verified(instance.ledger, instance.ledger, advice)

@@ -16,13 +16,7 @@ import httpx2
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import facts
-from clew_daemon.cli.commands.facts import (
-    Finding,
-    Level,
-    probe_sandbox,
-    run_program,
-    settings_of,
-)
+from clew_daemon.cli.commands.facts import Finding, Level, probe_sandbox, run_program, settings_of
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.keys import CREDENTIALS, Keys
 from clew_daemon.processes.cells import cli_program, resolved, unusable
@@ -59,10 +53,7 @@ def doctor(instance: Instance, as_json: bool) -> None:
             print_lines([head, *([(line, "dim")] for line in fix)])
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
-    checks = [
-        {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}
-        for one in findings
-    ]
+    checks = [{"name": f.name, "level": f.level, "found": f.found, "mend": f.fix} for f in findings]
     view = {"ok": not failed, "ready_for": ready, "checks": checks}
     show(view, [[(summary(findings, ready), "bold")]], as_json=as_json, failed=failed)
 
@@ -172,9 +163,7 @@ def _coder(
         yield Finding(title, "fail", f"{program} --version: {why}", fix)
     else:
         yield Finding(title, "ok", f"{_line(done.stdout) or 'no version'} ({program})")
-    login = (
-        f"{title}: login"  # whether keys and login files are there, and no one else can read them
-    )
+    login = f"{title}: login"  # whether keys and login files are there, for this user alone
     if fault := Keys(instance.env, instance.config.parent).fault(agent):
         found, _, fix = fault.partition("; ")
         yield Finding(login, "warn", found, fix)

@@ -74,9 +74,8 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
     ]
     same: dict[str, list[str]] = {}  # equal ones are in one line
     for one in filter(None, map(steps.get, entry["steps"])):
-        same.setdefault(f"{short(one.text, ACTION_CHARS)}{_answered(one)}", []).append(
-            f"#{one.seq}"
-        )
+        text = f"{short(one.text, ACTION_CHARS)}{_answered(one)}"
+        same.setdefault(text, []).append(f"#{one.seq}")
     if stays:
         yield f"{INDENT}The same answer came {stays['times']} times:"
     elif same:

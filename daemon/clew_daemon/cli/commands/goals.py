@@ -6,7 +6,7 @@
 import json
 import select
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +16,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.reading import actions, output
-from clew_daemon.reading.actions import Action
+from clew_daemon.reading.actions import Action, Page
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
@@ -109,9 +109,7 @@ def _running(instance: Instance, goal: str) -> str:
     return f"; {running}: #{last.seq} {action} (clew show {clean(goal)} {last.seq})"
 
 
-def _iterations(
-    instance: Instance, goal: str, limit: int | None, before: int | None
-) -> tuple[Sequence[Action], bool]:
+def _iterations(instance: Instance, goal: str, limit: int | None, before: int | None) -> Page:
     from clew_daemon.record.iterations import IterationFold
     from clew_daemon.record.store import catch_up
 
@@ -127,10 +125,10 @@ def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
     from clew_shared.prompt.reasoning import did, found, reasoning_line
 
     told = ("insights", "learning", "outcome", "raw_output")
-    lines = [
-        reasoning_line(did(call["tool"], call["params"]), found(*(call[key] for key in told)))
-        for call in record["tool_calls"]
+    calls = [
+        (did(one["tool"], one["params"]), [one[k] for k in told]) for one in record["tool_calls"]
     ]
+    lines = [reasoning_line(what, found(*said)) for what, said in calls]
     at, progress = local(record["timestamp"]), record["progress_assessment"]
     for line in lines or [record["synthesis"] or "no action"]:
         head = (f"iteration {record['iteration']}", "")

@@ -259,9 +259,8 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     for key, (value, source) in values.items() if check is None else ():
         shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
         style = "dim" if source in (None, "default") else "bold"
-        lines.append(
-            [(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source or 'default')}", "dim")]
-        )
+        whence = f"  # {clean(source or 'default')}"
+        lines.append([(key, ""), (f" = {clean(shown)}", style), (whence, "dim")])
     keys = {key: {"value": value, "source": source} for key, (value, source) in values.items()}
     view = {"file": str(check or instance.config), "faults": [], "keys": keys}
     output.show(view, lines, as_json=as_json)

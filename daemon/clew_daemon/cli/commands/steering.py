@@ -95,9 +95,8 @@ go_on = _goals_command(
     "with feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that "
     "are paused, waiting, blocked or failed.",
 )
-resume = _goals_command(
-    "resume", "resumed", "As `continue`, for paused, waiting or blocked goals only."
-)
+RESUMES = "As `continue`, for paused, waiting or blocked goals only."
+resume = _goals_command("resume", "resumed", RESUMES)
 rm = _goals_command(
     "rm",
     "removed from the lists",
@@ -147,9 +146,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
     except (CliError, click.ClickException, KeyboardInterrupt, click.Abort) as error:
         why = getattr(error, "message", "") or "interrupted"
         again = f"correct it, then: clew edit {goal} --file {draft}"
-        raise CliError(
-            f"{why}\nnothing was changed; your text is kept in {draft}; {again}"
-        ) from None
+        raise CliError(f"{why}\nnothing was changed; your text is in {draft}; {again}") from None
     shutil.rmtree(folder, ignore_errors=True)
 
 

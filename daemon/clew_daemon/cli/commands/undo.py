@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -47,15 +48,14 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
         elif on_terminal():
             os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
             colour = not os.environ.get("NO_COLOR")
-            diff = (
-                views.coloured(line) if colour else line.text for line in views.diff_lines(found)
-            )
-            lines = chain(views.stat_lines(found) if stat else diff, views.notes(found))
+            shown = views.coloured if colour else attrgetter("text")
+            diff = views.stat_lines(found) if stat else map(shown, views.diff_lines(found))
+            lines = chain(diff, views.notes(found))
             click.echo_via_pager("\n".join(lines), color=colour)  # it ends the last line
         else:
             diff = (line.text for line in views.diff_lines(found))
-            for line in views.stat_lines(found) if stat else diff:
-                print(line)
+            for text in views.stat_lines(found) if stat else diff:
+                print(text)
             for note in views.notes(found):
                 print_note(note)
 
@@ -193,10 +193,8 @@ def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
         back = f"git switch {shlex.quote(branch) if branch else f'--detach {old}'}"
     else:
         back = f"git reset --soft {old}" if old else "git update-ref -d HEAD"
-    places = [
-        f"branch {clean(at['branch']) or '(none)'}, commit {clean(at['commit'])[:12] or '(none)'}"
-        for at in (before, now)
-    ]
+    known = [(clean(at["branch"]) or "none", clean(at["commit"])[:12]) for at in (before, now)]
+    places = [f"branch {branch}, commit {commit or 'none'}" for branch, commit in known]
     commits: list[Line] = [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
     return [
         _bold("Nothing is restored: the git repository is not where it was.", "red"),
@@ -240,9 +238,7 @@ def _has_failed(answer: UndoView) -> bool:
 def _git_lines(answer: UndoView) -> Iterator[Line]:
     """Yield what is left to a person to do in git."""
     if answer["git_gone"]:
-        gone = (
-            "The git repository is gone, in no snapshot: get `.git` back from a clone or a backup."
-        )
+        gone = "The git repository is gone, in no snapshot: a clone or a backup may have `.git`."
         yield _bold(gone, "red")
     said = [f"New in the stash: {clean(one)}" for one in answer["stashes"][:STASHES_SHOWN]]
     if said:

@@ -93,11 +93,8 @@ def _goal_faults(reader: Reader, goal: str) -> Iterator[LedgerFault]:
             with suppress(ValueError):  # it cannot be read
                 stored = as_dict(decompress(snapshot[1]))
             if keys := sorted(key for key in folded if folded[key] != stored.get(key)):
-                why = (
-                    f"is not what its events give: {', '.join(keys)}"
-                    if stored
-                    else "cannot be read"
-                )
+                why = f"is not what its events give: {', '.join(keys)}"
+                why = why if stored else "cannot be read"
                 yield LedgerFault(row.seq, goal, f"the snapshot {why}")
 
 
