@@ -78,13 +78,9 @@ call("reflect", iteration=1, progress_assessment="stuck", tool_calls=calls, synt
 for _ in range(2):
     call("complete_subtask", success=False, failure={REASON!r})
 """
+LESSON = f"List a directory before reading its files, {'always and everywhere ' * 12}[see]"
 PLAYBOOK = json.dumps(
-    [
-        {
-            "section": "File Operations",
-            "content": f"List a directory before reading its files, {'always and everywhere ' * 12}[see]",
-        }
-    ]
+    {"bullets": [{"id": "fil-1", "section": "File Operations", "content": LESSON}]}
 )
 
 

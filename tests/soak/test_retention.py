@@ -1,5 +1,6 @@
 """Goals that are let go after `keep_days`: what stays, what says so, and a daemon that dies on the way."""
 
+import json
 import os
 
 import pytest
@@ -29,7 +30,8 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
         f"---\ndepends_on: [{second}]\nnot_before: 2126-01-01T00:00:00Z\n---\n# Later\n", "later.md"
     )
     strategies = clew.folder / "strategies.json"
-    strategies.write_text('[{"section": "Tests", "content": "Run the tests", "helpful": 3}]')
+    lesson = {"id": "tes-1", "section": "Tests", "content": "Run the tests", "helpful": 3}
+    strategies.write_text(json.dumps({"bullets": [lesson]}))
     clew.cli("playbook", "import", str(strategies))
     assert clew.stop() == 0
     clew.configure({"ledger.keep_days": SOON})

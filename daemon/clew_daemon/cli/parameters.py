@@ -1,7 +1,5 @@
 """How commands are made, the arguments and options that several share, and the completion of goals."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,10 +20,6 @@ from clew_daemon.reading.sanitize import clean
 Text = Iterable[Line | str]
 Shown = tuple[object, Text] | tuple[object, Text, bool]
 """What a command shows: its value, its lines, and whether its work has failed."""
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.diff import Position
-
 
 Parameter = Callable[[Any], Any]  # an argument or an option, as click's decorators make them
 
@@ -186,7 +180,7 @@ _SUBTASK = "Only this subtask: 2.1 is the first one of the second task."
 subtask = click.argument("subtask", metavar="[SUBTASK]", required=False, help=_SUBTASK)
 
 
-def position(instance: Instance, goal: str, number: str | None) -> Position | None:
+def position(instance: Instance, goal: str, number: str | None) -> tuple[int, int] | None:
     """Return which subtask of the goal a number names, None for none; raises CliError.
 
     In a goal with one task, the subtask's number alone is enough.

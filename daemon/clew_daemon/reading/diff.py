@@ -3,40 +3,32 @@
 The text of the difference is redacted, harmless for a terminal, and in bounded memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from clew_daemon.host.git import program
 from clew_daemon.host.keys import Keys
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
-from clew_daemon.undo.planning import NoSpanError, Spans
+from clew_daemon.undo.planning import NoSpanError, Rows, Span, Spans
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
-from clew_shared.snapshots.comparison import ChangedFile, comparison
+from clew_shared.record.state import State
+from clew_shared.snapshots.comparison import ChangedFile, Comparison, comparison
 from clew_shared.snapshots.entries import LEFT_OUT, differences
 from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning
 from clew_shared.views.publish import path_view
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
-    from clew_daemon.undo.planning import Rows, Span
-    from clew_shared.record.snapshot_events import SnapshotTaken
-    from clew_shared.record.state import State
-    from clew_shared.snapshots.comparison import Comparison
-
 
 Position = tuple[int, int]  # a task's index and that of a subtask in it, from 0
 
@@ -134,7 +126,7 @@ def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, object]:
     }
 
 
-def _point(taken: SnapshotTaken) -> dict[str, str]:
+def _point(taken: snap.SnapshotTaken) -> dict[str, str]:
     return {"at": iso(taken.at), "moment": taken.moment, "tree": taken.tree}
 
 

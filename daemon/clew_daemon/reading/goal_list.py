@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,6 @@ from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from clew_shared.ledger.lock import Holder
 
 ENDED = ("completed", "failed", "cancelled")

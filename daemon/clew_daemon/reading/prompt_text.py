@@ -5,30 +5,34 @@ last call, so the next one is equal byte for byte. An earlier turn is rebuilt fr
 config. No LLM is called and nothing is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from clew_daemon.config.profiles import profiled_agent, settings_for
+from clew_daemon.learning.deltas import fold
+from clew_daemon.learning.playbook import continued, playbook_events
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns
 from clew_daemon.reading.queries import open_ledger
 from clew_daemon.reading.sanitize import clean, counted, thousands
+from clew_daemon.record.goal_limits import present_agent
+from clew_daemon.record.hello import hello_answer
+from clew_daemon.record.store import PastEvents, state_of
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings
+from clew_shared.config.tables import Settings
+from clew_shared.ledger.reader import Reader
+from clew_shared.prompt.layout import lay_out
+from clew_shared.prompt.messages import Message
+from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
-    from clew_daemon.record.store import PastEvents
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.tables import Settings
-    from clew_shared.ledger.reader import Reader
-    from clew_shared.prompt.messages import Message
-    from clew_shared.record.state import State
-    from clew_shared.wire.hello import HelloAnswer
+from clew_shared.record.state import State
+from clew_shared.text.words import ending
+from clew_shared.wire.hello import HelloAnswer
 
 FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")
 LINES_COMPARED_MAX = 2_000
@@ -139,10 +143,6 @@ def message_text(message: Message) -> str:
 
 def preview(instance: Instance, goal: str, *, until: int | None = None) -> Preview:
     """Return the prompt as the agent would build it now, or would have after the event with the number `until`."""
-    from clew_daemon.record.store import PastEvents, state_of
-    from clew_shared.prompt.layout import lay_out
-    from clew_shared.prompt.view import PromptView
-
     settings = instance.settings_for_display
     with open_ledger(instance) as reader:  # up to one event: a worker may be running
         past = PastEvents(reader, reader.last_seq() if until is None else until)
@@ -156,10 +156,6 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> Previ
 
 
 def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
-    from clew_daemon.config.profiles import profiled_agent, settings_for
-    from clew_daemon.learning.playbook import continued
-    from clew_daemon.record.hello import hello_answer
-    from clew_shared.config.agent_tables import LlmAgentSettings
 
     agent = _agent(settings, state)
     if not isinstance(agent, LlmAgentSettings):  # what the built-in agent would be shown
@@ -173,7 +169,6 @@ def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings)
 
 
 def _agent(settings: Settings, state: State) -> Agent:
-    from clew_daemon.record.goal_limits import present_agent
 
     try:
         return present_agent(state, settings)[1]
@@ -186,8 +181,6 @@ def _agent(settings: Settings, state: State) -> Agent:
 def _strategies(
     reader: Reader, record: PastEvents, state: State, settings: Settings
 ) -> list[dict[str, Any]]:
-    from clew_daemon.learning.deltas import fold
-    from clew_daemon.learning.playbook import playbook_events
 
     if not settings.playbook.enabled:
         return []
@@ -197,7 +190,6 @@ def _strategies(
 
 
 def _note(state: State, agent: Agent) -> str:
-    from clew_shared.text.words import ending
 
     if state.attempt.over:
         over = f"attempt {state.attempt.number} is over: {ending(state.attempt.over)}"

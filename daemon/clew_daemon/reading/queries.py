@@ -26,8 +26,7 @@ CANDIDATES_SHOWN = 8
 OWN_CHANGES_S = 3.0
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
-    "was deleted: it ended more than `[ledger] keep_days` ago; "
-    "its report in the outbox and its workspace are still there"
+    "was deleted, `[ledger] keep_days` after its end; its report and its workspace are still there"
 )
 
 

@@ -137,8 +137,7 @@ def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
 OTHER_HOME = (
-    "it comes from {}, whose daemon may still be working on it: the next start blocks its unfinished goals until you "
-    "resume or cancel them"
+    "it is from {}, and may still be in use there: the next start blocks its unfinished goals"
 )
 QUESTION = "Restore the backup? The present ledger is kept beside it."
 UNFINISHED = ("in_progress", "queued", "waiting", "blocked")

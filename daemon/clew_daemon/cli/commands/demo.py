@@ -19,8 +19,10 @@ import psutil
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import stubborn_agent
+from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
 from clew_daemon.control.requests import DaemonRequest
+from clew_daemon.reading import submission
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
@@ -63,9 +65,6 @@ def demo(_: Instance, chaos: bool, keep: bool) -> None:
 
 def _played(home: Path, *, chaos: bool) -> bool:
     """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
-    from clew_daemon.cli.commands.verify import check_ledger
-    from clew_daemon.reading import submission
-
     instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
     killer = WorkerKiller()
     deadline = time.monotonic() + DEMO_S

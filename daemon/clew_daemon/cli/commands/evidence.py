@@ -121,8 +121,7 @@ def _came(entry: Loop) -> str:
 
 DEADLINE_S = 180.0
 SAYS_NOT = (
-    "It does not say that the tests are good ones, nor that the code does what was meant where no test looks. "
-    "A check of your own that is not in the workspace says more."
+    "It does not say that the tests are good ones: a check outside of the workspace says more."
 )
 SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
 _MOMENTS = ("before the work", "at the finish", "without its changes")

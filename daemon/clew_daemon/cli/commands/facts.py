@@ -50,18 +50,9 @@ PROGRAM_S, SANDBOX_S = 10.0, 30.0
 PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
 FREE_MB_MIN = 200
 INBOX_SHOWN_MAX = 10
-CGROUP_FIX = (
-    "workers are stopped one process at a time, and the kernel does not limit their memory: run clew as a service "
-    "(clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
-)
-IDENTITY_FIX = (
-    'git config --global user.name "Your Name" and git config --global user.email you@example.com, '
-    "then clew reload; without it, git commit fails in every workspace"
-)
-BROKEN_CONFIG_FIX = (
-    "fix the file, then run clew reload; a running daemon keeps its settings until then, and "
-    "a restart before that would fail"
-)
+CGROUP_FIX = "for limits of memory: clew service install, or systemd-run --user --scope -p Delegate=yes clew run"
+IDENTITY_FIX = 'git config --global user.name "Your Name" and user.email, then clew reload: else git commit fails'
+BROKEN_CONFIG_FIX = "fix it, then run clew reload; the daemon keeps its settings until then, and cannot be restarted"
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"
 HERALD_START = "clew herald, or systemctl --user start clew-herald; nothing is sent until then"

@@ -3,14 +3,12 @@
 The daemon decides what is restored, and restores it; `undo` shows it first, and asks.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
@@ -22,9 +20,7 @@ from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
 from clew_daemon.reading.sanitize import clean, counted
-
-if TYPE_CHECKING:
-    from clew_daemon.undo.view import MovedView, NameView, UndoView
+from clew_daemon.undo.view import MovedView, NameView, UndoView
 
 DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""

@@ -19,6 +19,7 @@ from clew_daemon.cli.watched import Watched
 from clew_daemon.publish.standing import standing
 from clew_daemon.reading.errors import print_note
 from clew_daemon.reading.goal_list import GoalView, counts, in_view, now_text, status_style
+from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, on_terminal, print_lines, wrapped
 from clew_daemon.reading.sanitize import clean, duration, short
@@ -100,8 +101,6 @@ def watch(
 
 def _print_end(instance: Instance, states: Sequence[State], *, whole: bool, reports: bool) -> None:
     """Print how the goals ended; `whole`: nothing was told of them before."""
-    from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
-
     for detail in [goal_detail(state, time.time()) for state in states]:
         report = instance.report_of(detail["id"]) if reports else ""
         if on_terminal() or whole:
