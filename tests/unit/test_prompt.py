@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.test_hello import Record
 
 from clew_daemon.reading.prompt_text import prompt_difference
 from clew_shared.core.budgets import Limits, TurnsLeft, turns_left
@@ -10,9 +11,8 @@ from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out, state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
-from clew_shared.record.fold import fold
 from clew_shared.record.model import LlmCost
-from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import Attempts, AttemptState, State
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentProbe
 
@@ -99,22 +99,14 @@ def test_over_its_room_the_older_part_is_folded_into_lines():
 
 @pytest.fixture
 def state():
-    spec = Spec(description="Build the mathx package", notes="Take care of the notes. " * 20)
-    subtasks = tuple(PlannedSubtask(description=d) for d in ("Write code", "Write tests"))
-    tasks = (PlannedTask(description="Code", subtasks=subtasks),)
-    happened = [ev.GoalAccepted(goal_id="g", spec=spec, tasks=tasks), ev.GoalStarted()]
-    happened += [ev.SubtaskStarted(task_idx=0, subtask_idx=0), ev.SubtaskFailed(failure="oops")]
+    record = Record(description="Build the mathx package", notes="Take care of the notes. " * 20)
+    record.plan(["Code", "Write code", "Write tests"])
+    record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=0))
+    record.add(ev.SubtaskFailed(failure="oops"))
     for n in range(5):
-        seq = len(happened) + 1
-        args = {"cmd": f"echo {n}"}
-        name = f'run_cmd::{{"cmd":"echo {n}"}}'
-        happened.append(ev.ActionAllowed(epoch=1, tool="run_cmd", args=args, signature=name))
-        finished = ev.ActionFinished(
-            of=seq, result="success", outcome=f"success:{n}", head=f"<{n}>"
-        )
-        happened.append(finished)
-    happened.append(ev.ProbesSeen(probes={"exists": True, "tested": False}))
-    found = fold((n, event) for n, event in enumerate(happened, start=1))
+        record.act("run_cmd", output=f"<{n}>", cmd=f"echo {n}")
+    record.add(ev.ProbesSeen(probes={"exists": True, "tested": False}))
+    found = record.state
     found.loops.scope.blocks['run_cmd::{"cmd":"rm -rf build"}'] = {"*": "repetition"}
     found.loops.attention.raised["no_progress"] = 5
     return found

@@ -1,8 +1,11 @@
 """What is read back of a subtask: iteration records (section 9 of the contract) and the transcript."""
 
+from tests.unit.test_hello import Record
+
 from clew_daemon.record.iterations import IterationFold
 from clew_shared.prompt.transcript import TranscriptFold, turn_of, warning
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.wire.hello import Call, Said
 
 RECORD_KEYS = {
@@ -67,30 +70,11 @@ def test_synthesis_and_assessment_are_put_to_the_turn_that_they_are_about():
     assert said == [("it is empty", "stuck"), ("it is there", "advancing"), ("", ""), ("", "stuck")]
 
 
-class Record:
-    """Events with numbers and outputs, as a ledger gives them."""
-
-    def __init__(self):
-        self.rows = []
-        self.outputs = {}
-
-    def add(self, event, output=""):
-        seq = len(self.rows) + 1
-        self.rows.append((seq, event))
-        self.outputs[seq] = output
-        return seq
-
-    def act(self, cmd="ls", output="out", result="success"):
-        args = {"cmd": cmd}
-        seq = self.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args=args, signature=cmd))
-        self.add(ev.ActionFinished(of=seq, result=result, outcome="x"), output)
-        return seq
-
-    def read(self, max_tokens=8000):
-        fold = TranscriptFold(self.outputs.__getitem__, max_tokens)
-        for seq, event in self.rows:
-            fold.take(seq, event)
-        return fold
+def transcript(record):
+    fold = TranscriptFold(lambda seq: record.output(seq).decode(), 8000)
+    for row in record.rows:
+        fold.take(row.seq, decode(row.body))
+    return fold.entries
 
 
 def names(entries):
@@ -104,21 +88,21 @@ def reflected(**fields):
 def test_of_an_agent_that_tells_nothing_actions_thoughts_and_warnings_stand_in_their_order():
     record = Record()
     record.add(ev.Thought(text="hm", theme="general", has_tool_calls=True))
-    record.act("a")
+    record.act("run_cmd", cmd="a")
     record.add(ev.Intervened(intervention="theme", message="act"))
     record.add(reflected())
-    record.act("b")
-    assert names(record.read().entries) == ["hm", "a", "Note: act", "b"]
+    record.act("run_cmd", cmd="b")
+    assert names(transcript(record)) == ["hm", "a", "Note: act", "b"]
 
 
 def test_a_turn_that_was_told_of_stands_as_it_was_told():
     record = Record()
     record.add(ev.Thought(text="cut", theme="general", has_tool_calls=True))
-    seq = record.act("a")
+    seq = record.act("run_cmd", cmd="a")
     entries = [Said("assistant", "the whole thought"), Call(seq, "run_cmd", {}, "success")]
     entries += [Call(-1, "finish", {"summary": "x"}, "error", "not yet"), warning("act")]
     record.add(reflected(turn=tuple(turn_of(entries))))
-    found = record.read().entries
+    found = transcript(record)
     assert names(found) == ["the whole thought", "a", "finish", "Note: act"]
     assert found[1].output == "out"
     assert found[3].warns
