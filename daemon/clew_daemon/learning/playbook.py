@@ -59,12 +59,12 @@ class PlaybookStore:
     """The strategies of all goals and their record; call `load` first."""
 
     def __init__(self, goals: GoalStore) -> None:
-        self._goals = goals
+        self.goals = goals
         self.current = LearnedPlaybook()
 
     def load(self) -> None:
         """Replay the playbook's events since its snapshot, and write a new snapshot if there were many."""
-        ledger, self.current = self._goals.ledger, LearnedPlaybook()
+        ledger, self.current = self.goals.ledger, LearnedPlaybook()
         after, replayed = 0, 0
         if found := ledger.latest_snapshot("", VERSION):
             after, self.current = found[0], LearnedPlaybook.from_dict(json.loads(found[1]))
@@ -73,7 +73,7 @@ class PlaybookStore:
             after, replayed = seq, replayed + 1
         if replayed >= SNAPSHOT_EVERY:
             dumped = json.dumps(self.current.to_dict(), ensure_ascii=False).encode()
-            self._goals.snapshots.store("", after, VERSION, dumped)
+            self.goals.snapshots.store("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX
@@ -116,7 +116,7 @@ class PlaybookStore:
         self.current = draft.playbook
         own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]
         reviewed = ev.Reviewed(at=draft.at, of=outcomes[-1].seq)
-        await self._goals.decide(core, lambda core: core.emit(reviewed), own)
+        await self.goals.decide(core, lambda core: core.emit(reviewed), own)
 
     async def change(self, do: Callable[[Draft], R], goal: str = "") -> R:
         """Record what `do` changes in a draft, all or nothing, and return its answer; raises what `do` raises."""
@@ -124,19 +124,16 @@ class PlaybookStore:
         answer = do(draft)
         self.current = draft.playbook  # nothing is awaited between this and the record
         if draft.events:
-            await self._goals.emit_own(draft.events)
+            await self.goals.emit_own(draft.events)
         return answer
 
 
 class Reviewer(GoalQueue):
     """Reviews each goal that ended or was blocked, one after the other: as a whole, or not at all, whatever crashes."""
 
-    def __init__(
-        self, goals: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
-    ) -> None:
+    def __init__(self, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]) -> None:
         super().__init__(self._review, _log_failure)
-        self._goals = goals
-        self._playbook = playbook
+        self._playbook, self._goals = playbook, playbook.goals
         self._settings = settings
 
     async def _review(self, goal: str) -> None:

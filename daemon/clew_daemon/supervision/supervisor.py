@@ -46,7 +46,7 @@ class Supervisor:
         self._loop_task: asyncio.Task[None] | None = None
         self._history = RestartHistory()
         self._reports = ReportWriter(daemon, self.finished, self.uses)
-        self._reviewer = Reviewer(daemon.goals, daemon.playbook, lambda: daemon.settings.playbook)
+        self._reviewer = Reviewer(daemon.playbook, lambda: daemon.settings.playbook)
         self._woken = asyncio.Event()
         daemon.goals.listeners.append(self._on_records)
 
