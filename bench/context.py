@@ -33,7 +33,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
 from clew_shared.wire.hello import HelloAnswer
-from clew_worker.agent.memory import Memory
+from clew_worker.agent.work import Memory
 
 SEED = 7
 TASKS, SUBTASKS, ACTIONS = 10, 5, 4

@@ -15,7 +15,7 @@ from clew_shared.record.state import Attempts, State
 from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.llm_client import Completion
-from clew_worker.agent.memory import Memory
+from clew_worker.agent.work import Memory
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from clew_worker.agent import llm_client as llm
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
-from clew_worker.agent.memory import Memory
-from clew_worker.agent.work import AgentFinished, Work
+from clew_worker.agent.work import AgentFinished, Memory, Work
 
 NAME = "llm/1"
 REPLAN_TURNS_MAX, TIGHTNESS_MAX = 4, 4
