@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
-from clew_shared.guidance.guidance import request
+from clew_shared.guidance import request
 from clew_shared.playbook.playbook import Bullet, render
 from clew_shared.prompt import messages as conversation
 from clew_shared.prompt.messages import HEAD_CHARS, Message, chars

@@ -9,7 +9,7 @@ agree.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from clew_shared.guidance.guidance import CheckNotes
+from clew_shared.guidance import CheckNotes
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import output_chars, plain_args
 from clew_shared.prompt.transcript import turn_of, warning

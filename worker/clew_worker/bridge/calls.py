@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from clew_shared.guidance.guidance import CheckNotes
+from clew_shared.guidance import CheckNotes
 from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import (
