@@ -188,8 +188,8 @@ class Goal:
     def snapshot(self, _=None):
         self.took_place(self.by_others)
         done = self.executor.ask(SnapshotRequest(id=1, max_file_bytes=MB, room_bytes=100 * MB))
-        assert not done.fault, done
-        self.record(SnapshotTaken(tree=done.tree, touched=done.touched))
+        assert done.taken, done
+        self.record(SnapshotTaken(tree=done.taken.tree, touched=done.taken.touched))
 
     def restart(self, _=None):
         """End the executor in order, and start another: what it has not reported is lost with a killed one."""

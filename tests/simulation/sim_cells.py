@@ -20,6 +20,7 @@ from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_shared.judge.reading import hashed
 from clew_shared.proof.label import Seen
+from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.record.touched import Touched
 from clew_shared.wire import protocol
 from clew_shared.wire.executor import (
@@ -286,7 +287,8 @@ class SimExecutor:
         tree = self._folder.digest()
         self._world.trees[tree] = dict(self._folder.contents)
         touched = self._changes.report()
-        return SnapshotDone(id=0, tree=tree, files=1, bytes=100, touched=touched)
+        taken = SnapshotTaken(tree=tree, files=1, bytes=100, touched=touched)
+        return SnapshotDone(taken=taken)
 
     async def restore(self, request: RestoreRequest) -> RestoreDone:
         self._living()

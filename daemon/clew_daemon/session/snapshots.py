@@ -220,14 +220,14 @@ async def record(
     cut_off: tuple[int, ...] = (),
 ) -> snap.SnapshotTaken | None:
     """Record a snapshot, or once why there is none; return its event."""
-    if done.fault:
+    if done.taken is None:
         limits = parts.settings_of(core.state.goal_id).snapshots
         reason = redact(f"{done.fault} = {limits.max_mb}" if done.no_room else done.fault)
         if reason != core.state.snapshots.missing:
             await parts.goals.emit(core, snap.SnapshotsMissing(at=time.time(), reason=reason))
         return None
-    seen = done.model_dump(exclude={"type", "id", "fault", "no_room"})
-    event = snap.SnapshotTaken(at=time.time(), moment=moment, cut_off=cut_off, **seen)
-    parts.space.bytes[core.state.goal_id] += done.bytes
+    when = {"at": time.time(), "moment": moment, "cut_off": cut_off}
+    event = done.taken.model_copy(update=when)
+    parts.space.bytes[core.state.goal_id] += event.bytes
     await parts.goals.emit(core, event)
     return event

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from clew_shared.proof.label import Seen
 from clew_shared.record.scope import UNKNOWN
-from clew_shared.record.snapshot_events import GitPlace, LeftOut
-from clew_shared.record.touched import ChangeCount, Touched
+from clew_shared.record.snapshot_events import SnapshotTaken
+from clew_shared.record.touched import Touched
 from clew_shared.snapshots.entries import Reverted
 from clew_shared.wire.framing import WireMessage, encode, reader
 
@@ -197,22 +197,13 @@ class ActionSaid(Numbered):
 
 
 class SnapshotDone(Numbered):
-    """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
+    """The answer to SnapshotRequest: the event of what was `taken`, or why nothing was (`fault`).
 
     `no_room`: it would have made the store larger than it may be.
     """
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
-    tree: str = ""
-    files: int = 0
-    bytes: int = 0
-    left_out: tuple[LeftOut, ...] = ()
-    left_out_total: int = 0
-    changed: ChangeCount = ChangeCount()
-    touched: Touched = Touched()
-    git: GitPlace | None = None
-    inner: dict[str, str] | None = None
-    ignored: tuple[str, ...] = ()
+    taken: SnapshotTaken | None = None
     fault: str = ""
     no_room: bool = False
 

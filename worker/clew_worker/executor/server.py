@@ -130,14 +130,15 @@ class ExecutorServer:
     def _snapshot(self, request: ex.SnapshotRequest) -> ex.SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
         self._attribution.look(own=request.own)
-        taken = self._snapshots.take(request, self._attribution.seen)
+        done = self._snapshots.take(request, self._attribution.seen)
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
-        if taken.fault:
-            return taken
+        if done.taken is None:
+            return done
         self._attribution.anchored = True
         if not request.base:
             self._prover.note_start()
-        return taken.model_copy(update={"touched": self._attribution.report()})
+        taken = done.taken.model_copy(update={"touched": self._attribution.report()})
+        return done.model_copy(update={"taken": taken})
 
     def _restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         self._attribution.look()

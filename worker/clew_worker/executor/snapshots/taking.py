@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew_shared.files import closing
-from clew_shared.record.snapshot_events import LEFT_OUT_MAX, LeftOut
+from clew_shared.record.snapshot_events import LEFT_OUT_MAX, LeftOut, SnapshotTaken
 from clew_shared.record.touched import NAMES_BYTES_MAX, ChangeCount
 from clew_shared.snapshots.entries import modes_text
 from clew_shared.snapshots.names import fitting, quoted
@@ -51,7 +51,7 @@ _INDEX, _DRAFT = "index", "index.new"
 class _Taken:
     """A snapshot as it is answered, the repositories in it, and what had been seen when it was taken."""
 
-    done: SnapshotDone
+    event: SnapshotTaken
     inner: list[str]
     seen: int = -1
 
@@ -83,7 +83,7 @@ class SnapshotTaker:
         """
         no_room = False
         try:
-            return self._take(request, seen)
+            return SnapshotDone(id=request.id, taken=self._take(request, seen))
         except StoreError as error:
             fault, no_room = str(error), isinstance(error, NoRoomError)
         except OSError as error:
@@ -93,7 +93,7 @@ class SnapshotTaker:
             self._tidy()
         return SnapshotDone(id=request.id, fault=fault, no_room=no_room)
 
-    def _take(self, request: SnapshotRequest, seen: int) -> SnapshotDone:
+    def _take(self, request: SnapshotRequest, seen: int) -> SnapshotTaken:
         if not (self._folder.name and self._folder.is_dir()):
             raise StoreError("there is no store for snapshots")
         if self._workspace.gone:
@@ -107,20 +107,19 @@ class SnapshotTaker:
                 self._store.make()
             before = bytes_used(self._folder / "objects")
             last = self._made(request, before)
-            changed = self._count(request.base, last.done.tree)
-            last.done, last.seen = last.done.model_copy(update={"changed": changed}), seen
+            changed = self._count(request.base, last.event.tree)
+            last.event, last.seen = last.event.model_copy(update={"changed": changed}), seen
             self._last, grew = last, max(bytes_used(self._folder / "objects") - before, 0)
         found = {
             quoted(os.fsencode(one)): GitState(self._root / one).commit() for one in last.inner
         }
         now = {
-            "id": request.id,
             "bytes": grew,
             "git": self._state.place(),
             "inner": {name: commit for name, commit in found.items() if commit is not None},
-            "ignored": () if request.base else last.done.ignored,
+            "ignored": () if request.base else last.event.ignored,
         }
-        return last.done.model_copy(update=now)
+        return last.event.model_copy(update=now)
 
     def _made(self, request: SnapshotRequest, used: int) -> _Taken:
         """Write a snapshot; if git fails, as where a file is cut that it has mapped, try again with a new index."""
@@ -153,7 +152,7 @@ class SnapshotTaker:
         except StoreSlowError:
             self._keep_draft()
             raise
-        self._keep_draft(is_durable=bool(self._last and self._last.done.tree == taken.done.tree))
+        self._keep_draft(is_durable=bool(self._last and self._last.event.tree == taken.event.tree))
         return taken
 
     def _written(self, git: SnapshotStore, index: Index, base: str) -> _Taken:
@@ -171,8 +170,7 @@ class SnapshotTaker:
         tree = git.run("mktree", data=entries.encode()).decode().strip()
         left_out = {quoted(os.fsencode(path)): why for path, why in sorted(index.left_out.items())}
         ignored = (quoted(os.fsencode(path)) for path in (() if base else index.ignored(option)))
-        done = SnapshotDone(
-            id=0,
+        event = SnapshotTaken(
             tree=tree,
             files=count,
             left_out=tuple(
@@ -182,7 +180,7 @@ class SnapshotTaker:
             left_out_total=len(left_out),
             ignored=tuple(_shown(ignored)),
         )
-        return _Taken(done, index.inner)
+        return _Taken(event, index.inner)
 
     def _keep_draft(self, *, is_durable: bool = False) -> None:
         """Make all that was written durable, and only then have the draft as the index."""
