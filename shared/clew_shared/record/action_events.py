@@ -182,12 +182,10 @@ class ActionFinished(GoalEvent, frozen=True):
         action.paths = self.touched.paths
 
     def world_after(self, loops: Loops, signature: str) -> str:
-        """Return the name of the world that this outcome leads to.
+        """Return the name of the world that this outcome leads to (docs/loops.md, Terms).
 
-        A measured digest names itself. A change that was not measured leads to a new world. The exception is a
-        signature seen before with the same outcome and no new changing signature since: it leads to the same world as
-        then (docs/loops.md). A success that may have changed a workspace too large to measure always leads to a new
-        world.
+        A measured digest names itself. A change that was not measured leads to a new world; but to the one of before,
+        if the signature had the same outcome then and no new one has changed anything since.
         """
         if is_measured(self.world):
             return self.world
@@ -197,7 +195,7 @@ class ActionFinished(GoalEvent, frozen=True):
         return kind + digest(f"{signature}\n{self.outcome}\n{novelty}")
 
     def _novelty_after(self, loops: Loops, signature: str) -> int:
-        """Return how many signatures have changed something by then, without a measurement."""
+        """Return how many signatures have changed something by then; each success in a large workspace counts."""
         too_large = self.changed is None and self.world == UNKNOWN and self.result == Result.SUCCESS
         return loops.novelty + (signature not in loops.changes or too_large)
 
