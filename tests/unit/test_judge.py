@@ -12,26 +12,6 @@ from clew_shared.record import snapshot
 from clew_shared.record.scope import UNKNOWN
 
 
-def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):
-    dice = random.Random(5)
-
-    def steps(agent, *, restarts):
-        heard = []
-        for n in range(60):
-            name = dice.choice("abc")
-            output = dice.choice(("same", f"other {n}", "3 failed", f"{60 - n} failed"))
-            answer = agent.fail(f"check {name}", output)
-            heard.append((answer.allowed, answer.word))
-            if restarts:
-                agent.restart()
-        return heard
-
-    state = dice.getstate()
-    through = steps(played(), restarts=False)
-    dice.setstate(state)
-    assert steps(played(), restarts=True) == through
-
-
 def test_what_is_remembered_stays_below_64_kb_and_is_json(played):
     agent, dice = played(), random.Random(7)
     for n in range(3000):

@@ -33,7 +33,7 @@ async def goes_on(goals, goal):
 
 async def test_a_refused_event_takes_no_number_nor_does_what_was_to_go_with_it(goals):
     ended, own = ev.GoalEnded(status="completed"), [BulletRestored(id="x")]
-    with pytest.raises(WrongState):
+    with pytest.raises(WrongState, match="the goal is queued"):
         await goals.decide(goals.cores["a"], lambda core: core.emit(ended), own)
     await goes_on(goals, "b")
     await goes_on(goals, "a")

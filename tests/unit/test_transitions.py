@@ -2,9 +2,6 @@
 
 import pytest
 
-from clew_shared.config.tables import Settings
-from clew_shared.core.answers import WrongState
-from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.life_events import FOLLOW_UP
@@ -53,14 +50,6 @@ def test_a_status_allows_these_changes_and_no_others(status):
     allowed = {name for name, event in EVENTS.items() if event.may_follow(at(status))}
     assert allowed == MAY[status]
     assert ev.FeedbackGiven(text="well done").may_follow(at(status))  # nor any that changes none
-
-
-def test_a_refused_change_takes_no_number_and_leaves_no_trace():
-    numbers = []
-    core = Core(at("cancelled"), Settings().loops, lambda: numbers.append(1) or 1)
-    with pytest.raises(WrongState, match="the goal is cancelled"):
-        core.emit(EVENTS["complete"])
-    assert (numbers, core.take(), core.state.goal.status) == ([], [], "cancelled")
 
 
 def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later_one_another():

@@ -14,8 +14,8 @@ from clew_shared.record.state import AttemptState, State
 STATE_VERSION = 23
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
-Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
-function that changed.
+Raise it once per release in which folding the same events gives another state: a new field that old events fill, an
+`into` that changed.
 """
 
 OUTLINE_VERSION = -STATE_VERSION  # of a snapshot that is only the outline of a settled goal
