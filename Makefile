@@ -9,8 +9,8 @@ export SEED ROUNDS
 # Without byte-code each start of Python takes three to four times as long.
 unexport PYTHONDONTWRITEBYTECODE
 QUICK := tests/unit tests/property tests/parity
-# One more than the two cores that CI has: tests of real processes wait a good part of their time.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
+# Two more than the two cores that CI has: tests of real processes wait half of their time.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-failed test-long quick check static format lint types imports bench minds loops simulate chaos surroundings soak agents agents-test browser screenshots dist dist-test clean
@@ -83,13 +83,13 @@ simulate: $(STAMP) ## run simulated lives of the daemon: make simulate SEEDS=N [
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 chaos: $(STAMP) ## inject real faults at every labelled point and at random: make chaos [SEED=n] [ROUNDS=n]
-	$(PYTEST) -m '' tests/chaos tests/security
+	COLD=1 $(PYTEST) -m '' tests/chaos tests/security
 
 surroundings: $(STAMP) ## run the main scenario in a matrix of environments; homes and workspaces moved, replaced, copied
 	$(PYTEST) -m '' tests/surroundings
 
 soak: $(STAMP) ## an hour of work in minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
-	$(BIN)/python -m pytest -m '' -s tests/soak
+	COLD=1 $(BIN)/python -m pytest -m '' -s tests/soak
 
 # Pinned, with the checksums of their lock files; their install scripts, which copy the program, are not run.
 .agents/%/.installed: tests/agents/packages/%/package-lock.json

@@ -11,6 +11,8 @@ from itertools import count
 
 import hypothesis
 import pytest
+from harness import clew, make_clew
+from ordinary import nobodys_clew
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
@@ -22,6 +24,8 @@ from clew_shared.record.codec import decode, encode
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
+
+__all__ = ["clew", "make_clew", "nobodys_clew"]
 
 # How fast a machine is, and what else it does, is not what these tests are about.
 hypothesis.settings.register_profile(

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
 from installed import BASE, native
 from scripted_endpoint import ScriptedEndpoint
 

@@ -15,8 +15,6 @@ from of_proc import running
 
 from surroundings import runbook
 
-pytestmark = pytest.mark.warm
-
 GATE = "until test -e go; do sleep 0.02; done"
 GATED = runbook("echo one >> words", GATE, "echo two >> words", "echo three >> words")
 

@@ -8,8 +8,6 @@ import apsw
 import pytest
 from harness import runbook
 
-pytestmark = pytest.mark.warm
-
 GOAL = runbook("echo the word is amaranth", "seq 2000")
 
 

@@ -10,8 +10,6 @@ from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 
-pytestmark = pytest.mark.warm
-
 CONFIG = {"loops.crash_limit": 50}
 HITS = (1, 2)
 

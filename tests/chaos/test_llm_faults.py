@@ -12,8 +12,6 @@ from hostile_llm import HostileLlm, http
 
 from surroundings import bystander, resident_mb, sound, unharmed
 
-pytestmark = pytest.mark.warm
-
 GOAL = "---\nagent: {name}\nmax_iterations: 60\n---\n# Think\n"
 WORKER_MB_MAX = 400
 

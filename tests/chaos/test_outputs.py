@@ -6,8 +6,6 @@ import pytest
 
 from surroundings import bystander, foreign, resident_mb, sound, unharmed
 
-pytestmark = pytest.mark.warm
-
 MB_MAX = 250
 KEPT_BYTES_MAX = 70_000
 

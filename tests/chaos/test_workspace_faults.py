@@ -13,8 +13,6 @@ import pytest
 
 from surroundings import bystander, foreign, sound, unharmed
 
-pytestmark = pytest.mark.warm
-
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 

@@ -1,15 +1,9 @@
 """The library's tests run as somebody would who has just adopted it: in a folder of their own, without a daemon."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from managed import GOAL
 
 from clew_worker import ContextManager
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from managed import GOAL
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,26 @@
 """A process that has imported the daemon, the nursery and the command line, and forks them for tests.
 
 A start of Python with all imports takes most of the CPU time of a short test. A fork of this process continues as
-`python -m clew_daemon` would, with its own arguments, environment, folder and standard streams. A daemon's first
-nursery is forked as well, before the daemon has read anything. The forked process becomes a child of the test process,
-which must be a subreaper.
+`python -m clew_daemon`, `python -c CODE` or `python SCRIPT` would, with its own arguments, environment, folder and
+standard streams. A daemon's first nursery is forked as well, before the daemon has read anything. The forked process
+becomes a child of the test process, which must be a subreaper. It ends without taking all modules apart, which would
+cost as much as all else that a short command does.
 """
 
+import atexit
+import contextlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,12 +89,13 @@ class Forge:
 
     def can(self, command, env):
         """Whether a fork would be no different from a start of this command in this environment."""
-        plain = command[:3] == [sys.executable, "-m", "clew_daemon"]
-        return plain and at_start(env) == at_start(os.environ)
+        python, what, *_ = command
+        plain = what in ("-m", "-c") or what.endswith(".py")
+        return python == sys.executable and plain and at_start(env) == at_start(os.environ)
 
     def start(self, command, env, streams):
         """Fork a process for this command, with these descriptors as its standard streams."""
-        request = {"args": command[3:], "env": env, "cwd": str(Path.cwd())}
+        request = {"command": command, "env": env, "cwd": str(Path.cwd())}
         socket.send_fds(self._line, [json.dumps(request).encode()], streams)
         return Process(int(self._line.recv(64)), command)
 
@@ -166,12 +173,12 @@ def fork_nursery():
     pid = os.fork()
     if not pid:
         line.close()
-        os._exit(nursery(theirs))
+        nursery(theirs)
     theirs.close()
 
     def start(command, *, pass_fds, env, **options):
         warm.subprocess = subprocess  # the next one is started by itself
-        request = {"argv": command[3:], "env": env}
+        request = {"command": command, "env": env, "fd": pass_fds[0]}
         with line:
             socket.send_fds(line, [json.dumps(request).encode()], pass_fds)
         return Process(pid, command)
@@ -182,19 +189,56 @@ def fork_nursery():
 
 
 def nursery(line):
-    """Wait to be started, and be the nursery; its exit code."""
-    from clew_worker.cell import nursery as cell_nursery
-
+    """Wait to be started, and be the nursery."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with line:
         data, fds, _, _ = socket.recv_fds(line, REQUEST_BYTES_MAX, 1)
     if not data:
-        return 0
+        os._exit(0)
     request = json.loads(data)
+    if fds[0] != request["fd"]:
+        os.dup2(fds[0], request["fd"])
+        os.close(fds[0])
     null = os.open(os.devnull, os.O_RDWR)
     become(request["env"], "/", [null, os.dup(1), os.dup(2)])
-    module, _number, *preload = request["argv"]
-    return cell_nursery.main([module, str(fds[0]), *preload])
+    continue_as(request["command"])
+
+
+def continue_as(command):
+    """Be the program of this command, from its beginning to its end."""
+    from clew_daemon.cli import main as clew
+    from clew_worker.cell import nursery as cell_nursery
+
+    code = 0
+    sys.orig_argv[1:] = command[1:]
+    try:
+        match [one for one in command[1:] if one != "-P"]:
+            case ["-m", "clew_daemon", *args]:
+                sys.argv = ["clew", *args]
+                clew()
+            case ["-m", "clew_worker.cell.nursery", *args]:
+                code = cell_nursery.main(["nursery", *args])
+            case ["-c", text, *args]:
+                sys.argv = ["-c", *args]
+                exec(text, {"__name__": "__main__"})
+            case [script, *args]:
+                sys.argv = [script, *args]
+                sys.path.insert(0, str(Path(script).parent))
+                runpy.run_path(script, run_name="__main__")
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:  # noqa: BLE001 - as Python's own end does it
+        traceback.print_exc()
+        code = 1
+    if not isinstance(code, int | None):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code or 0)
 
 
 def preload():
@@ -226,13 +270,9 @@ def main():
     become(request["env"], request["cwd"], fds)
     time.tzset()
     sys.path.insert(0, request["cwd"])
-    sys.argv = ["clew", *request["args"]]
-    sys.orig_argv[1:] = ["-m", "clew_daemon", *request["args"]]
-    if request["args"][-1] == "run":
+    if request["command"][-1] == "run":
         fork_nursery()
-    from clew_daemon.cli import main as clew
-
-    clew()
+    continue_as(request["command"])
 
 
 if __name__ == "__main__":

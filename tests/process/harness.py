@@ -364,9 +364,8 @@ forge = cache(Forge)  # The process that forks daemons for all tests of this pro
 
 
 def is_warm(request: pytest.FixtureRequest) -> bool:
-    """Whether the test's daemons may be forked; most attacks, faults and long runs have them started as usual."""
-    warm, cold = map(request.node.get_closest_marker, ("warm", "cold"))
-    return bool(warm) or not (cold or {"process", "contract"}.isdisjoint(request.path.parts))
+    """Whether the test's daemons may be forked; COLD=1, as in `make chaos`, has all of them started as usual."""
+    return not (os.environ.get("COLD") or request.node.get_closest_marker("cold"))
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ Where this Python or clew lies in folders of root's alone, they are made passabl
 command's. UID 0 stays root, for a command that becomes another user itself.
 """
 
+import ctypes
 import os
 import stat
 import sys
 from pathlib import Path
 
-import clew_worker
-from clew_worker.sandbox import kernel
-
-SOURCE = Path(clew_worker.__file__).parents[2]
+SOURCE = Path(__file__).parents[2]
+CLONE_NEWNS, MS_BIND, MS_REC, MS_SLAVE = 1 << 17, 1 << 12, 1 << 14, 1 << 19
 PLACES = sorted({Path(os.path.realpath(one)) for one in (sys.prefix, sys.base_prefix, SOURCE)})
 
 
@@ -20,7 +19,11 @@ def reason_to_skip():
     """Say why nothing can be run as an ordinary user here, "" where it can."""
     if os.geteuid() != 0:
         return "needs root, to become an ordinary user"
-    samples = [Path(clew_worker.__file__), Path(__file__), *Path(sys.prefix).rglob("apsw/*.py*")]
+    samples = [
+        SOURCE / "worker/clew_worker/__init__.py",
+        Path(__file__),
+        *Path(sys.prefix).rglob("apsw/*.py*"),
+    ]
     closed_files = [path for path in samples if not path.stat().st_mode & stat.S_IROTH]
     return f"others may not read {closed_files[0]}" if closed_files else ""
 
@@ -39,19 +42,26 @@ def needed(place):
     return [place] if passable(place) else sorted(place.iterdir())
 
 
+def call(name, *args):
+    """Make a system call; its module in clew would take ten times as long to import as this program runs."""
+    args = [one.encode() if isinstance(one, str) else one for one in args]
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*args):
+        raise OSError(ctypes.get_errno(), f"{name}{args}")
+
+
 def open_up(paths):
     """Bind what is needed into empty folders in the place of those that are closed."""
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
+    call("unshare", CLONE_NEWNS)
+    call("mount", "none", "/", "", MS_SLAVE | MS_REC, None)
     held = {path: os.open(path, os.O_PATH) for path in paths}
     kinds = {path: path.is_dir() for path in paths}
     for folder in {closed(path) for path in paths}:
-        kernel.mount("none", str(folder), "tmpfs", 0, "mode=755")
+        call("mount", "none", str(folder), "tmpfs", 0, "mode=755")
     for path, fd in held.items():
         (path if kinds[path] else path.parent).mkdir(parents=True, exist_ok=True)
         if not path.exists():
             path.touch()
-        kernel.mount(f"/proc/self/fd/{fd}", str(path), "", kernel.MS_BIND | kernel.MS_REC)
+        call("mount", f"/proc/self/fd/{fd}", str(path), "", MS_BIND | MS_REC, None)
         os.close(fd)
 
 

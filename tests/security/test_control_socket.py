@@ -17,8 +17,6 @@ from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.reading.client import ask
 
-pytestmark = pytest.mark.warm
-
 OTHER_UID = 12345
 LINE_BYTES_MAX = 1 << 20
 

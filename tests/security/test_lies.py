@@ -4,8 +4,6 @@ import psutil
 import pytest
 from of_proc import alive
 
-pytestmark = pytest.mark.warm
-
 GOAL = "---\nagent: {agent}\n---\n# goal of {agent}\n"
 RSS_GROWTH_MB = 80
 

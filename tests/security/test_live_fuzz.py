@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.warm
-
 SEED = os.environ["SEED"]
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 

@@ -123,6 +123,7 @@ LIFE = [
 ]  # fmt: skip
 
 
+@pytest.mark.cold  # a forked daemon has no environment of its own in /proc
 @pytest.mark.parametrize(
     "way",
     ["environment", *(pytest.param(way, marks=pytest.mark.long) for way in ("file", "credential"))],

@@ -41,6 +41,7 @@ def test_clews_commands_take_no_module_from_the_folder_that_they_are_called_in(t
     assert [path.name for path in tmp_path.glob("ran-*")] == []
 
 
+@pytest.mark.cold
 def test_a_daemon_started_in_a_workspace_takes_no_module_from_it(clew, tmp_path):
     folder = tmp_path / "workspace"
     folder.mkdir()

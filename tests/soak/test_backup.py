@@ -11,8 +11,6 @@ import pytest
 
 from clew_daemon.cli.commands.verify import check_ledger
 
-pytestmark = pytest.mark.warm
-
 SECRET = "hunter2abc9"
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
 WRITER = """

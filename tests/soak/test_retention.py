@@ -3,10 +3,6 @@
 import json
 import os
 
-import pytest
-
-pytestmark = pytest.mark.warm
-
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  head -c 60000 /dev/urandom | base64 -w0\n  ```\n"
 SOON = 1e-9  # days
 

@@ -1,21 +1,12 @@
 """What the tests of surroundings share: the harness of the process tests, and modules beside them."""
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-sys.path.insert(0, str(Path(__file__).parents[1] / "process"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
-
-from harness import clew, make_clew
 from main_job import Placed
 from of_proc import become_subreaper
-
-__all__ = ["clew", "make_clew"]
 
 
 @pytest.fixture

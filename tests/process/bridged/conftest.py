@@ -1,19 +1,11 @@
 """Goals with real coding agents, each against a scripted endpoint on loopback, with an empty HOME and no account."""
 
-import sys
 from pathlib import Path
 
+import harness
+import installed as agents
 import pytest
-
-ROOT = Path(__file__).parents[3]
-sys.path[:0] = [str(Path(__file__).parents[1]), str(ROOT / "tests" / "agents")]
-
-import harness  # noqa: E402
-import installed as agents  # noqa: E402
-from harness import make_clew  # noqa: E402
-from scripted_endpoint import ScriptedEndpoint  # noqa: E402
-
-__all__ = ["make_clew"]
+from scripted_endpoint import ScriptedEndpoint
 
 GOAL = """\
 ---

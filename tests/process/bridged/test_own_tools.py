@@ -3,15 +3,9 @@
 As root and as an ordinary user, with namespaces and without.
 """
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "security"))
-
 import attack_life
 import installed as agents
+import pytest
 from own_tools import EveryTool
 from scripted_endpoint import ScriptedEndpoint
 from test_attacks import circumstances

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
 from of_proc import children
 from snapshots import one, snapshots
 

@@ -1,12 +1,8 @@
 """An inbox on a real folder with real inotify events."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
 from inbox_taker import Daemon
 
 

@@ -1,12 +1,6 @@
 """A `clew web` of a test's own, beside the daemon of its home."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
 from harness import Clew
 from web_server import WebServer
 
