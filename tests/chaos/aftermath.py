@@ -77,7 +77,7 @@ class Told:
 
 def record(clew: Clew) -> dict[str, Told]:
     """Verify the ledger, hold every event against the invariants, and give what it tells, goal by goal."""
-    path = clew.home / "state" / "ledger.db"
+    path = clew.ledger
     found = check_ledger(path)  # what `clew verify --json` prints
     if found.fault and found.fault.message == "is still empty":
         # a first daemon died while it made the file: said so, until the next one has begun
@@ -132,7 +132,7 @@ def nothing_is_repeated_that_was_done(told: Told) -> None:
 def one_writer_per_ledger(clew: Clew) -> None:
     """Nobody else gets to write the ledger of a daemon that has answered, unless it has died since."""
     assert clew.daemon is not None
-    path = lock.beside(clew.home / "state" / "ledger.db")
+    path = lock.beside(clew.ledger)
     try:
         rival = lock.acquire(path, role=lock.RESTORE)
     except lock.LockHeldError as held:

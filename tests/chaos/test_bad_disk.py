@@ -128,7 +128,7 @@ def test_a_start_that_meets_a_failing_ledger_goes_on_or_says_so_and_the_next_one
     clew, goal = gated
     clew.kill()
     since, before = clew.now(), clew.log.read_text()
-    ledger = clew.home / "state" / "ledger.db"
+    ledger = clew.ledger
     start_under_strace(clew, rule, *(f"{ledger}{suffix}" for suffix in ("", "-wal", "-shm")))
     clew.until(lambda: clew.daemon.poll() is not None or clew.seen("daemon.ready", since=since))
     said = clew.log.read_text().removeprefix(before)
@@ -184,7 +184,7 @@ def filled(make_clew):
             workspace = clew.workspace(goal)
             clew.until((workspace / "ready").exists, "the command runs")
             reader = stack.enter_context(
-                closing(sqlite3.connect(clew.home / "state" / "ledger.db", isolation_level=None))
+                closing(sqlite3.connect(clew.ledger, isolation_level=None))
             )
             if room:
                 clew.until(lambda: _is_moved(reader), "the log is in the database")

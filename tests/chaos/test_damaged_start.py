@@ -20,10 +20,6 @@ def ended(clew):
     return clew, goal
 
 
-def ledger_of(clew) -> Path:
-    return clew.home / "state" / "ledger.db"
-
-
 def edit(path: Path, sql: str) -> None:
     con = apsw.Connection(str(path))
     con.execute(sql)
@@ -69,7 +65,7 @@ def says(clew, *args: str, words: tuple = (), code: int = 1) -> str:
 def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
     clew, goal = ended
     edit(
-        ledger_of(clew),
+        clew.ledger,
         "UPDATE events SET body = CAST(body || ' ' AS BLOB) WHERE kind = 'goal_ended'",
     )
 
@@ -81,7 +77,7 @@ def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
 
 def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accepted(ended):
     clew, goal = ended
-    ledger, kept = ledger_of(clew), clew.home / "kept.db"
+    ledger, kept = clew.ledger, clew.home / "kept.db"
     shutil.move(ledger, kept)
 
     refused(
@@ -114,7 +110,7 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
 
 def test_an_output_that_was_changed_is_named_and_shown_as_damaged(ended):
     clew, goal = ended
-    overwrite(ledger_of(clew), b"amaranth\n", b"amarynth\n")
+    overwrite(clew.ledger, b"amaranth\n", b"amarynth\n")
 
     says(clew, "verify", words=("output was changed", goal))
     history = json.loads(says(clew, "history", goal, "--json", code=0))["actions"]

@@ -5,7 +5,6 @@ import points
 import pytest
 from chaos_life import Life
 
-from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -79,8 +78,7 @@ class StuckLife(Life):
         assert not (self.folder / "rooms").exists()
 
     def events(self, goal):
-        with Reader.open(self.clew.home / "state" / "ledger.db") as reader:
-            yield from (decode(row.body) for row in reader.read(goal))
+        return (decode(row.body) for row in self.clew.rows(goal))
 
 
 ENDS = (ev.AttemptEnded, ev.AttemptStarted)

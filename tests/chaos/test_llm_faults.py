@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gzip
+import json
 import socket
 import struct
 import sys
@@ -14,17 +15,6 @@ from surroundings import bystander, resident_mb, sound, unharmed
 
 GOAL = "---\nagent: {name}\nmax_iterations: 60\n---\n# Think\n"
 WORKER_MB_MAX = 400
-
-
-def thinker(clew, name, server, **keys):
-    table = {
-        "kind": "llm",
-        "base_url": server.base_url,
-        "model": "m",
-        "mode": "json",
-        "timeout_s": 3,
-    }
-    clew.configure({f"agents.{name}.{key}": value for key, value in (table | keys).items()})
 
 
 def chunk(data):
@@ -167,7 +157,7 @@ def got_over(make_clew, faults):
     with contextlib.ExitStack() as stack:
         servers = {fault: stack.enter_context(HostileLlm(FAULTS[fault])) for fault in faults}
         for fault, server in servers.items():
-            thinker(clew, f"at_{fault}", server)
+            clew.model(server, f"at_{fault}", mode="json", timeout_s=3)
         goals, peaks = suffer(clew, servers)
         for fault, goal in goals.items():
             reason = clew.seen("goal.waiting", goal=goal)[0]["reason"]
@@ -200,22 +190,16 @@ def test_every_fault_of_the_server_is_waited_for_and_got_over(make_clew, part):
     got_over(make_clew, [*FAULTS][part::4])
 
 
-def http_error(status, body=b"{}", **headers):
-    return answers(body, status, **headers)
+def refuses(status, message="", **headers):
+    return answers(json.dumps({"error": {"message": message}}).encode(), status, **headers)
 
 
 MENDED_BY_A_PERSON = {
-    "401": (http_error("401 Unauthorized", b'{"error": {"message": "bad key"}}'), "api_key"),
-    "404_model": (
-        http_error("404 Not Found", b'{"error": {"message": "model m not found"}}'),
-        "model",
-    ),
-    "404_path": (http_error("404 Not Found", b"<html>"), "base_url"),
-    "402": (http_error("402 Payment Required"), "quota"),
-    "429_quota": (
-        http_error("429 Too Many Requests", b'{"error": {"message": "insufficient_quota"}}'),
-        "quota",
-    ),
+    "401": (refuses("401 Unauthorized", "bad key"), "api_key"),
+    "404_model": (refuses("404 Not Found", "model m not found"), "model"),
+    "404_path": (answers(b"<html>", "404 Not Found"), "base_url"),
+    "402": (answers(b"{}", "402 Payment Required"), "quota"),
+    "429_quota": (refuses("429 Too Many Requests", "insufficient_quota"), "quota"),
     "redirect": (None, "base_url"),
     "html": (answers(b"<html><h1>Welcome!</h1></html>", content_type="text/html"), "base_url"),
 }
@@ -228,9 +212,9 @@ def test_faults_that_a_person_must_mend_block_with_what_to_do_and_go_on_when_men
         goals = {}
         servers = {}
         for fault, (misbehave, _) in MENDED_BY_A_PERSON.items():
-            leads = http_error("307 Temporary Redirect", location=elsewhere.base_url)
+            leads = answers(b"{}", "307 Temporary Redirect", location=elsewhere.base_url)
             servers[fault] = stack.enter_context(HostileLlm(misbehave or leads))
-            thinker(clew, f"at_{fault}", servers[fault])
+            clew.model(servers[fault], f"at_{fault}", mode="json", timeout_s=3)
         clew.start()
         for fault in servers:
             goals[fault] = clew.submit(GOAL.format(name=f"at_{fault}"), f"{fault}.md")

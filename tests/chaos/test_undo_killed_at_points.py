@@ -170,7 +170,7 @@ def home(tmp_path_factory):
         clew.start()
         goal = kitchen.submit()
         clew.wait("goal.completed", goal=goal)
-        clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+        clew.no_worker(goal)
         kitchen.edit()
         yield kitchen
     finally:
@@ -257,7 +257,7 @@ def test_an_undo_is_completed_before_its_goal_goes_on(tmp_path, make_clew):
     goal = kitchen.submit()
     clew.wait("action.allowed", goal=goal, count=2)
     clew.cli("pause", "--now", goal)
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    clew.no_worker(goal)
     kitchen.edit()
     assert clew.stop() == 0
     kitchen.start("restore.before", signum=signal.SIGSTOP)

@@ -13,22 +13,12 @@ pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not inst
 STEPS = ("rm -f large; touch script; chmod 600 script; echo new > made", "echo more > second")
 
 
-def completed(clew, workspace):
-    goal = clew.start().completed(runbook(*STEPS, workspace=workspace))
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    return goal
-
-
-def furnish(workspace):
-    (workspace / "large").write_bytes(os.urandom(1 << 20))
-    (workspace / "script").write_text("true\n")
-    return {name: (workspace / name).read_bytes() for name in ("large", "script")}
-
-
 def test_what_finds_no_room_in_the_workspace_is_restored_by_the_same_command_later(clew, tmp_path):
     with small(tmp_path / "workspace", "4m") as workspace:
-        before = furnish(workspace)
-        goal = completed(clew, workspace)
+        before = {"large": os.urandom(1 << 20), "script": b"true\n"}
+        for name, content in before.items():
+            (workspace / name).write_bytes(content)
+        goal = clew.start().over(runbook(*STEPS, workspace=workspace))
         ballast = fill(workspace)
         said = clew.cli("undo", goal, "--yes", code=1)
         assert "Not restored:" in said

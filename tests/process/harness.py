@@ -25,6 +25,7 @@ from of_proc import become_subreaper, children, cwd, nursery, title
 
 from clew_daemon import cli
 from clew_daemon.reading.client import NoDaemon, call
+from clew_shared.ledger.reader import Reader
 
 DEADLINE_S = 60.0
 GRACE_S = 0.5  # How long a daemon may take that is left over at the end of a test
@@ -58,6 +59,7 @@ class Clew:
         self.forge = forge
         self.home = folder / "home"
         self.home.mkdir(parents=True, exist_ok=True)
+        self.ledger = self.home / "state" / "ledger.db"
         self.log = folder / "log.jsonl"
         self.out = self.log  # what the daemon prints: its log
         self.daemon: subprocess.Popen | Process | None = None
@@ -115,6 +117,15 @@ class Clew:
         goal = self.submit(text, name)
         self.wait("goal.completed", goal=goal)
         return goal
+
+    def over(self, text: str, name: str = "goal.md") -> str:
+        """Submit a goal and wait until it is completed and its worker has ended; its id."""
+        goal = self.completed(text, name)
+        self.no_worker(goal)
+        return goal
+
+    def no_worker(self, goal: str) -> None:
+        self.until(lambda: not self.goal(goal)["pid"], "the end of the worker")
 
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
@@ -253,6 +264,11 @@ class Clew:
 
     def ask(self, method: str, **params: object) -> dict:
         return call(self.home / "run" / "control.sock", method, **params)
+
+    def rows(self, goal: str | None = None) -> list[Any]:
+        """The rows of the ledger, of a goal or all, as far as they are durable."""
+        with Reader.open(self.ledger) as reader:
+            return [*(reader.read_all() if goal is None else reader.read(goal))]
 
     def goals(self) -> dict[str, dict]:
         return {goal["id"]: goal for goal in self.ask("status")["goals"]}

@@ -28,8 +28,7 @@ def tea(tmp_path_factory):
     become_subreaper()
     clew = Clew(folder / "clew", forge=forge())
     try:
-        goal = clew.start().completed(GOAL.format(workspace=kitchen), "tea.md")
-        clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+        goal = clew.start().over(GOAL.format(workspace=kitchen), "tea.md")
         with_daemon = clew.cli("diff", "tea")
         clew.stop()
         assert clew.cli("diff", "tea") == with_daemon
@@ -100,8 +99,7 @@ def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
     folder = tmp_path / "kitchen"
     folder.mkdir()
     text = GOAL.format(workspace=folder).replace("mv spoon ladle && rm cup && ", "")
-    goal = clew.start().completed(text.replace("chmod +x recipe && ", ""), "tea.md")
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    goal = clew.start().over(text.replace("chmod +x recipe && ", ""), "tea.md")
     (folder / "mine").write_text("mine\n")
     clew.cli("undo", goal, "--json")  # which takes a snapshot
     found = json.loads(clew.cli("diff", goal, "--json"))
@@ -117,8 +115,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
     step = "echo x > cut; rm gone; mkdir in; cp same in/large"
-    goal = clew.start().completed(runbook(step, workspace=folder))
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    goal = clew.start().over(runbook(step, workspace=folder))
     found = {one["path"]: one for one in json.loads(clew.cli("diff", goal, "--json"))["files"]}
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {
         "cut": ("modified", True),

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import socket
+from types import SimpleNamespace
 
 import pytest
 from llm_server import ScriptedLlm, calls, fails, says
@@ -22,14 +23,18 @@ def closed_port():
         yield reserved.getsockname()[1]
 
 
-def thinker(clew, base_url, name="thinker"):
-    table = {"kind": "llm", "base_url": base_url, "model": "m", "mode": "tools", "timeout_s": 20}
-    clew.configure({f"agents.{name}.{key}": value for key, value in table.items()})
-    return f"---\nagent: {name}\n---\n# Write hello\n"
+GOAL = "---\nagent: thinker\n---\n# Write hello\n"
 
 
-def url_of(port):
-    return f"http://127.0.0.1:{port}/v1"
+@pytest.fixture
+def away(make_clew, closed_port):
+    """A daemon with a goal whose endpoint refuses connections, and which waits for it."""
+    clew = make_clew(SOON)
+    url = f"http://127.0.0.1:{closed_port}/v1"
+    clew.model(SimpleNamespace(base_url=url), "thinker")
+    goal = clew.start().submit(GOAL)
+    waiting(clew, goal)
+    return clew, goal, url
 
 
 def waiting(clew, goal):
@@ -49,19 +54,12 @@ def views_until(clew, goal, condition):
     return views
 
 
-def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(
-    make_clew, closed_port
-):
-    clew = make_clew(SOON)
-    text = thinker(clew, url_of(closed_port))
-    goal = clew.start().submit(text)
-    waiting(clew, goal)
+def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(away):
+    clew, goal, url = away
     attempts = lambda: len(clew.seen("goal.waiting", goal=goal)) >= ATTEMPTS  # noqa: E731
     views = views_until(clew, goal, attempts)
     assert {view["status"] for view in views} == {"waiting"}
-    assert {view["waiting"]["for"] for view in views} == {
-        f"{url_of(closed_port)}: connection refused"
-    }
+    assert {view["waiting"]["for"] for view in views} == {f"{url}: connection refused"}
     assert len({view["waiting"]["since"] for view in views}) == 1
     untils = [view["waiting"]["until"] for view in views]
     assert untils == sorted(untils)
@@ -74,24 +72,19 @@ def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(
 def test_a_goal_goes_on_by_itself_when_its_endpoint_is_back(make_clew):
     clew = make_clew(SOON)
     with ScriptedLlm() as llm:
-        port = llm.port
-    text = thinker(clew, url_of(port))
-    goal = clew.start().submit(text)
+        clew.model(llm, "thinker")
+    goal = clew.start().submit(GOAL)
     waiting(clew, goal)
-    with ScriptedLlm(WRITE, FINISH, port=port):
+    with ScriptedLlm(WRITE, FINISH, port=llm.port):
         clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "hello.txt") == ["hello"]
     assert clew.goal(goal)["waiting"] is None
     assert clew.goal(goal)["restarts"] == 0
 
 
-def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_moment(
-    make_clew, closed_port
-):
-    clew = make_clew(SOON)
-    text = thinker(clew, url_of(closed_port))
-    goal = clew.start().submit(text)
-    since = waiting(clew, goal)["waiting"]["since"]
+def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_moment(away):
+    clew, goal, _ = away
+    since = clew.goal(goal)["waiting"]["since"]
     clew.wait("goal.waiting", goal=goal, count=3)
     clew.kill()
     before = clew.now()
@@ -103,11 +96,10 @@ def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_momen
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_server_that_names_a_time_is_waited_for_until_then(make_clew, status):
-    clew = make_clew()
+def test_a_server_that_names_a_time_is_waited_for_until_then(clew, status):
     with ScriptedLlm(fails(status, "busy", retry_after=600), WRITE, FINISH) as llm:
-        text = thinker(clew, llm.base_url)
-        goal = clew.start().submit(text)
+        clew.model(llm, "thinker")
+        goal = clew.start().submit(GOAL)
         view = waiting(clew, goal)
         wait = view["waiting"]
         since, until = (dt.datetime.fromisoformat(wait[key]) for key in ("since", "until"))

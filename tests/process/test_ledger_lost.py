@@ -13,10 +13,6 @@ STEPS = [f"echo {i} >> trace; sleep 0.05" for i in range(400)]
 WORK = runbook(*STEPS, on_interrupt="retry")
 
 
-def ledger_of(clew) -> Path:
-    return clew.home / "state" / "ledger.db"
-
-
 def at_work(clew) -> str:
     """A completed goal, and another one that has taken some steps."""
     clew.start().completed(DONE, "done.md")
@@ -103,21 +99,21 @@ def test_an_older_ledger_put_back_while_no_daemon_runs_is_refused_and_named(clew
     third = clew.submit("---\nnot_before: 2999-01-01T00:00:00Z\n---\n# Later\n", "third.md")
     assert clew.stop() == 0
     new = clew.folder / "new.db"
-    shutil.copy(ledger_of(clew), new)
-    shutil.copy(old, ledger_of(clew))
+    shutil.copy(clew.ledger, new)
+    shutil.copy(old, clew.ledger)
 
     refused(clew, "it ends at event", second, third, "clew restore --keep")
     found = json.loads(clew.clew("verify", "--json", code=1))
     assert second in found["fault"]["message"]
     assert second in clew.clew("doctor", code=1)
 
-    shutil.copy(new, ledger_of(clew))  # the newer file put back: as if nothing had been
+    shutil.copy(new, clew.ledger)  # the newer file put back: as if nothing had been
     clew.start()
     assert set(clew.goals()) == {first, second, third}
     clew.stop()
 
-    shutil.copy(old, ledger_of(clew))
-    Path(f"{ledger_of(clew)}.head").unlink()  # the goals' folders alone say it, too
+    shutil.copy(old, clew.ledger)
+    Path(f"{clew.ledger}.head").unlink()  # the goals' folders alone say it, too
     refused(clew, second, third)
     told = json.loads(clew.clew("restore", "--keep", "--json"))
     assert [g["id"] for g in told["goals_lost"]] == sorted([second, third])

@@ -9,8 +9,6 @@ from collections import Counter
 
 from llm_server import ScriptedLlm, calls
 
-from clew_shared.ledger.reader import Reader
-
 GOALS, TAUGHT_BY = 4, 3
 WARNING = "Do not call `run_cmd test -f part.txt` again while nothing has changed"
 GOAL = "---\nchecks: {{made: test -f part.txt}}\n---\n# Make part {0}\n"
@@ -35,11 +33,6 @@ class Careless(ScriptedLlm):
         return super().next_reply(body, headers)
 
 
-def is_reviewed(clew, goal):
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        return any(row.kind == "reviewed" for row in reader.read(goal))
-
-
 def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew):
     refusals = []
     with Careless() as llm:
@@ -47,7 +40,7 @@ def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew)
         clew.start()
         for number in range(GOALS):
             goal = clew.completed(GOAL.format(number), f"part_{number}.md")
-            clew.until(lambda goal=goal: is_reviewed(clew, goal), "the review")
+            clew.until(lambda goal=goal: "reviewed" in {row.kind for row in clew.rows(goal)})
             refusals.append(len(clew.seen("action.blocked", goal=goal)))
     print(f"refused, with the playbook: {refusals}")  # noqa: T201
     assert llm.warned == (False,) * TAUGHT_BY + (True,) * (GOALS - TAUGHT_BY)

@@ -55,10 +55,6 @@ def at_home(clew):
     return clew
 
 
-def ledger(clew):
-    return clew.home / "state" / "ledger.db"
-
-
 def under_way(clew):
     """Start a daemon and a goal that takes long; the goal, when its agent is at work."""
     goal = clew.start().submit(LONG)
@@ -94,7 +90,7 @@ def test_a_link_to_the_ledger_is_the_same_ledger(clew, make_clew):
     clew.start()
     other = make_clew(name="other")
     (other.home / "state").mkdir(mode=0o700)
-    (other.home / "state" / "ledger.db").symlink_to(ledger(clew))
+    other.ledger.symlink_to(clew.ledger)
     assert f"process {clew.daemon.pid}" in other.clew("run", code=1)
 
 
@@ -103,7 +99,7 @@ def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
         pytest.skip("strace is not installed")
     if subprocess.run(["strace", "-q", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no process may be traced here")
-    path = beside(ledger(clew))
+    path = beside(clew.ledger)
     faults = ["-e", "trace=fcntl", "-e", "inject=fcntl:error=ENOLCK"]
     notes = str(clew.folder / "notes")
     clew.start(ready=False, under=("strace", "-f", "-o", notes, "-P", str(path), *faults))
@@ -112,7 +108,7 @@ def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
     assert f"{path}: this file system does not support locks" in said
     assert "local disk" in said
     assert "Traceback" not in said
-    assert not ledger(clew).exists()
+    assert not clew.ledger.exists()
 
 
 def test_of_two_that_open_a_ledger_at_the_same_instant_one_does_a_hundred_times(tmp_path):
@@ -144,7 +140,7 @@ def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew)
     goal = under_way(clew)
     agent = clew.agent_pid(goal)
     os.kill(clew.daemon.pid, signal.SIGSTOP)
-    path = beside(ledger(clew))
+    path = beside(clew.ledger)
     path.unlink()
     with acquire(path, role="daemon"):
         os.kill(clew.daemon.pid, signal.SIGCONT)

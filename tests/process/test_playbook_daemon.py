@@ -30,7 +30,7 @@ def taught(clew):
 
 
 def events(clew):
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+    with Reader.open(clew.ledger) as reader:
         return [event for _, event in playbook_events(reader)]
 
 

@@ -34,16 +34,16 @@ CHEAT = "run('echo true > run_tests.sh')"
 def begun(clew, tmp_path):
     """A function that begins a goal whose agent cheats; gives the goal and its workspace."""
 
-    def begin(acts=CHEAT, *, test=SLOW, check="sh run_tests.sh", **agent):
-        folder = tmp_path / "project"
+    def begin(acts=CHEAT, *, test=SLOW, folder="project"):
+        folder = tmp_path / folder
         folder.mkdir()
         (folder / "greet.sh").write_text("echo hullo\n")
         (folder / "run_tests.sh").write_text(test)
-        clew.agent("worker", AGENT.format(acts=acts), **agent)
-        goal = clew.start().submit(
-            f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n---\n# Greet\n"
-        )
-        return goal, folder
+        clew.agent("worker", AGENT.format(acts=acts))
+        if not clew.daemon:
+            clew.start()
+        front = f"agent: worker\nworkspace: {folder}\nchecks: {{it: sh run_tests.sh}}"
+        return clew.submit(f"---\n{front}\n---\n# Greet\n", f"{folder.name}.md"), folder
 
     return begin
 
@@ -63,24 +63,34 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+def kill(clew, goal, who):
+    """Kill the daemon, which is started again, or a process of its worker."""
+    if who == "daemon":
+        clew.kill()
+        clew.start()
+    elif who == "agent":
+        clew.kill_agent(goal)
+    else:
+        os.kill(clew.executor_pid(goal), signal.SIGKILL)
+
+
+def as_before(clew, goal, folder, before, which=""):
+    """Wait until the goal is blocked, and see that nothing of the proof is left."""
+    clew.wait("goal.blocked", goal=goal)
+    assert content(folder) == before, which
+    assert not view_of(clew, goal).exists(), which
+    assert str(folder) not in Path("/proc/mounts").read_text()
+    assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
+
+
 @pytest.mark.parametrize("killed", ["daemon", "executor", "agent"])
 def test_a_proof_that_is_cut_off_is_made_anew_and_leaves_nothing(clew, begun, killed):
     goal, folder = begun()
     in_view(clew, goal)
     before = content(folder)
-    if killed == "daemon":
-        clew.kill()
-        clew.start()
-    elif killed == "agent":
-        clew.kill_agent(goal)
-    else:
-        os.kill(clew.executor_pid(goal), signal.SIGKILL)
-    clew.wait("goal.blocked", goal=goal)
-    assert content(folder) == before
+    kill(clew, goal, killed)
+    as_before(clew, goal, folder, before)
     assert (folder / "run_tests.sh").read_text() == "true\n"
-    assert not view_of(clew, goal).exists()
-    assert str(folder) not in Path("/proc/mounts").read_text()
-    assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
 
 
 HOSTILE = {
@@ -104,39 +114,21 @@ def test_a_check_that_does_harm_in_the_view_changes_nothing_outside(clew, begun,
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("killed", ["daemon", "executor", "agent"])
-def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, tmp_path, killed):
+def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, begun, killed):
     chance = random.Random(seed := int(os.environ["SEED"]))
-    clew.agent("worker", AGENT.format(acts=CHEAT))
-    clew.start()
     for number in range(int(os.environ.get("KILLS", "100"))):
-        folder = tmp_path / f"project-{number}"
-        folder.mkdir()
-        (folder / "greet.sh").write_text("echo hullo\n")
-        (folder / "run_tests.sh").write_text('sleep 0.2; [ "$(sh greet.sh)" = hello ]\n')
-        goal = clew.submit(
-            f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: sh run_tests.sh}}\n---\n# Greet {number}\n",
-            f"{number}.md",
-        )
+        test = 'sleep 0.2; [ "$(sh greet.sh)" = hello ]\n'
+        goal, folder = begun(test=test, folder=f"project-{number}")
         clew.wait("check.before", goal=goal)
         clew.until(lambda at=folder: content(at)["run_tests.sh"] == b"true\n", "the fake")
         before = content(folder)
         time.sleep(chance.uniform(0.0, 0.8))
-        with contextlib.suppress(
-            OSError, LookupError, AssertionError
-        ):  # it may have ended by itself
-            if killed == "daemon":
-                clew.kill()
-            elif killed == "agent":
-                clew.kill_agent(goal)
-            else:
-                os.kill(clew.executor_pid(goal), signal.SIGKILL)
-        if killed == "daemon":
+        # it may have ended by itself
+        with contextlib.suppress(OSError, LookupError, AssertionError):
+            kill(clew, goal, killed)
+        if not clew.answers():
             clew.start()
-        clew.wait("goal.blocked", goal=goal)
-        assert content(folder) == before, f"SEED={seed}, kill {number}"
-        assert not view_of(clew, goal).exists(), f"SEED={seed}, kill {number}"
-        assert str(folder) not in Path("/proc/mounts").read_text()
-        assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
+        as_before(clew, goal, folder, before, f"SEED={seed}, kill {number}")
 
 
 # -- fakes and honest finishes of our own, through a daemon: the labels are those that docs/pro

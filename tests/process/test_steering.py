@@ -25,7 +25,7 @@ say(done())
 
 
 def outlines(clew):
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+    with Reader.open(clew.ledger) as reader:
         return [*reader.last_snapshots(OUTLINE_VERSION)]
 
 

@@ -8,7 +8,6 @@ from harness import runbook
 from clew_daemon.reading import follow
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.instance import Instance
-from clew_shared.ledger.reader import Reader
 
 MANY = 40
 STEPS = runbook(*(f"echo number {n}" for n in range(MANY)), on_interrupt="retry")
@@ -40,7 +39,7 @@ class Follower:
     def catch_up(self, clew):
         """Stop the daemon, and wait for its last event."""
         clew.stop()
-        last = ledger(clew)[-1].seq
+        last = clew.rows()[-1].seq
         clew.until(lambda: self.events and self.events[-1].seq == last, "the last event")
 
     def close(self):
@@ -56,12 +55,6 @@ def following(clew, after=None):
         one.close()
 
 
-def ledger(clew):
-    """The rows of the ledger, as far as they are durable."""
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        return list(reader.read_all())
-
-
 def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(clew):
     clew.start()
     with following(clew) as one:
@@ -75,7 +68,7 @@ def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(cl
             clew.start()
         clew.wait("goal.completed", goal=goal)
         one.catch_up(clew)
-        rows = [row for row in ledger(clew) if row.seq > began]
+        rows = [row for row in clew.rows() if row.seq > began]
         assert one.seqs() == [row.seq for row in rows]
         assert [json.loads(event.body) for event in one.events] == [
             json.loads(row.body) for row in rows

@@ -29,8 +29,7 @@ def kitchen(tmp_path):
 def done(clew, kitchen):
     """A daemon whose goal has completed in the kitchen; the picture of the kitchen before."""
     before = seen(kitchen)
-    goal = clew.start().completed(GOAL.format(workspace=kitchen), "tea.md")
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    clew.start().over(GOAL.format(workspace=kitchen), "tea.md")
     return before
 
 
@@ -91,7 +90,7 @@ def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_i
     assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", "--theirs", code=1)
     assert (place / "pot").exists()
     clew.cli("cancel", other)
-    clew.until(lambda: not clew.goal(other)["pid"], "the end of the other worker")
+    clew.no_worker(other)
     clew.cli("undo", goal, "--yes")
     assert not (place / "pot").exists()
 
@@ -204,8 +203,7 @@ def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, reposito
     git(repository, "update-index", "-q", "--refresh")
     before, said = bytes_of(repository), git_says(repository)
     clew.start()
-    goal = clew.completed(runbook(*WORK.splitlines(), name="tea", workspace=repository))
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    goal = clew.over(runbook(*WORK.splitlines(), name="tea", workspace=repository))
     assert git_says(repository) != said
     clew.cli("undo", goal, "--yes")
     assert bytes_of(repository) == before
@@ -217,8 +215,7 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     text = GOAL.replace(
         "chmod 600 recipe", "git add pot && git -c user.name=A -c user.email=a@b commit -qm brewed"
     )
-    goal = clew.start().completed(text.format(workspace=repository), "tea.md")
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    goal = clew.start().over(text.format(workspace=repository), "tea.md")
     before = seen(repository)
     said = clew.cli("undo", goal, "--yes", code=1)
     assert "Nothing is restored" in said
@@ -234,7 +231,7 @@ def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     goal = clew.submit(text, "tea.md")
     clew.until(lambda: (kitchen / "water").read_text() == "hot\n", "the action is under way")
     clew.cli("pause", "--now", "tea")
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    clew.no_worker(goal)
     (kitchen / "mine").write_text("by hand\n")
     answer = undone(clew, "--yes")
     assert actions(answer) == {"water": "restore"}
@@ -265,9 +262,7 @@ def test_what_a_person_writes_during_an_undo_of_any_number_of_files_is_left_by_t
 
 def worked(clew, folder, *commands):
     """The id of a goal that has carried out these commands in a folder, and has ended."""
-    goal = clew.completed(runbook(*commands, name="tea", workspace=folder), "tea.md")
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    return goal
+    return clew.over(runbook(*commands, name="tea", workspace=folder), "tea.md")
 
 
 def test_no_undo_removes_a_repository(clew, kitchen):

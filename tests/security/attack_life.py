@@ -228,7 +228,7 @@ class Life:
         return self.base / "work" / role
 
     def targets(self, role):
-        home, ledger = self.clew.home, self.clew.home / "state" / "ledger.db"
+        home, ledger = self.clew.home, self.clew.ledger
         return {
             **self.found,
             "control": self.how.mode == "off",

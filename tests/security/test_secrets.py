@@ -68,7 +68,7 @@ def written(clew, key=KEY):
 
 def unpacked(clew):
     """Outputs and snapshots as they were: what is kept compressed shows no key to who searches the file."""
-    with contextlib.closing(sqlite3.connect(clew.home / "state" / "ledger.db")) as ledger:
+    with contextlib.closing(sqlite3.connect(clew.ledger)) as ledger:
         outputs = ledger.execute("SELECT seq, data, digest FROM outputs JOIN events USING (seq)")
         found = {f"output {seq}": chain.whole(data, digest) for seq, data, digest in outputs}
         snapshots = ledger.execute("SELECT goal, state FROM snapshots")

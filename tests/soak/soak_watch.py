@@ -29,7 +29,7 @@ class Sample:
 
 def sample(clew, *, life: int, at_s: float, actions: int, ended: int) -> Sample | None:
     """Look at the daemon that runs; None where it has just ended."""
-    process, ledger = Path(f"/proc/{clew.daemon.pid}"), clew.home / "state" / "ledger.db"
+    process, ledger = Path(f"/proc/{clew.daemon.pid}"), clew.ledger
     with suppress(OSError, IndexError, ValueError):
         return Sample(
             life,

@@ -31,7 +31,7 @@ def restored(clew, name="copy.db") -> dict:
 
 
 def verified(clew) -> bool:
-    return check_ledger(clew.home / "state" / "ledger.db").ok
+    return check_ledger(clew.ledger).ok
 
 
 def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(clew):
@@ -128,12 +128,12 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
     clew.stop()
     backed_up(clew)
     whole = (clew.folder / "copy.db").read_bytes()
-    before = (clew.home / "state" / "ledger.db").read_bytes()
+    before = clew.ledger.read_bytes()
 
     def refused(name: str, data: bytes) -> str:
         (clew.folder / name).write_bytes(data)
         said = clew.cli("restore", str(clew.folder / name), code=1)
-        assert (clew.home / "state" / "ledger.db").read_bytes() == before
+        assert clew.ledger.read_bytes() == before
         assert not list((clew.home / "state").glob("*.part*"))
         return said
 
@@ -146,7 +146,7 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
     newer = whole[:60] + (99).to_bytes(4, "big") + whole[64:]
     assert "version 99" in refused("newer.db", newer)
     assert "no ledger" in clew.cli("restore", str(clew.folder / "absent.db"), code=1)
-    assert "itself" in clew.cli("restore", str(clew.home / "state" / "ledger.db"), code=1)
+    assert "itself" in clew.cli("restore", str(clew.ledger), code=1)
     assert verified(clew)
 
 
@@ -177,7 +177,7 @@ def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
         env = clew.environment() | {"STEPS": str(steps)}
         done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done
-        found = check_ledger(clew.home / "state" / "ledger.db")
+        found = check_ledger(clew.ledger)
         assert found.ok, (steps, found)
         assert found.goals in (1, 2)
         if done.returncode == 0:

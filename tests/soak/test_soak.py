@@ -66,7 +66,7 @@ def test_a_long_run_leaves_the_daemon_as_quick_and_as_small_as_it_was(make_clew)
 
 def assert_let_go(clew) -> None:
     """When the time of all goals is over, their room is free for others, and a backup from before has them all."""
-    ledger = clew.home / "state" / "ledger.db"
+    ledger = clew.ledger
     events = check_ledger(ledger).events
     clew.cli("backup", str(clew.folder / "copy.db"))
     clew.configure({"ledger.keep_days": 1e-9})

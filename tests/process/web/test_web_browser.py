@@ -123,7 +123,7 @@ def feedback_of(clew, goal):
     from clew_daemon.record.store import load_state
     from clew_shared.ledger.reader import Reader
 
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+    with Reader.open(clew.ledger) as reader:
         return load_state(reader, goal).guidance.feedback
 
 
