@@ -28,7 +28,7 @@ def tea(tmp_path_factory):
     become_subreaper()
     clew = Clew(folder / "clew", forge=forge())
     try:
-        goal = clew.start().over(GOAL.format(workspace=kitchen), "tea.md")
+        clew.start().over(GOAL.format(workspace=kitchen), "tea.md")
         with_daemon = clew.cli("diff", "tea")
         clew.stop()
         assert clew.cli("diff", "tea") == with_daemon

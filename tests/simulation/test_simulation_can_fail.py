@@ -15,10 +15,10 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
 from clew_daemon.supervision import goal_run, restart, schedule
-from clew_shared.core import attempts, core, journal, suggestions
+from clew_shared.core import attempts, core, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record import action_events, plans, scope
+from clew_shared.record import action_events, life_events, plans, scope
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal
 from clew_shared.snapshots import plan
@@ -174,16 +174,22 @@ def _much_asked(monkeypatch, *requests):
     every_world(monkeypatch, spec={"checks": checks}, requests=60, deaths=())
 
 
+def _anything_follows(monkeypatch):
+    for event in vars(life_events).values():
+        if "may_follow" in getattr(event, "__dict__", ()):
+            monkeypatch.setattr(event, "may_follow", always(True))
+
+
 @breaks("an_ended_goal_stays_ended")
 def goes_on_whatever_was_asked_meanwhile(monkeypatch):
-    monkeypatch.setattr(journal, "refusal", lambda *_: "")
+    _anything_follows(monkeypatch)
     monkeypatch.setattr(goal_changes, "request_basis", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
 @breaks("a_rest_is_ended_by_who_may", "diligent", "quitting", seed=30)
 def completes_what_was_paused_meanwhile(monkeypatch):
-    monkeypatch.setattr(journal, "refusal", lambda *_: "")
+    _anything_follows(monkeypatch)
     _much_asked(monkeypatch, "pause --now", "resume")
 
 
@@ -288,6 +294,13 @@ def shows_the_share_of_the_present_plan(monkeypatch):
     monkeypatch.setattr(Goal, "note_progress", note)
 
 
+@breaks("a_goal_ends_with_a_label_that_lets_it", "stuck", seed=2)
+def ends_with_any_label(monkeypatch):
+    monkeypatch.setattr(proving.Proving, "_ends", always(True))
+    calm = dict.fromkeys(("requests", "reloads", "jumps"), 0)
+    every_world(monkeypatch, spec={"checks": {"ok": "./test f0"}}, deaths=(), **calm)
+
+
 put(goals.GoalStore, "commit", heard_at_once, "nothing_is_heard_that_is_not_recorded", seed=6)
 put(restart.Crashes, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
 put(restart.RestartHistory, "crashes", forgiven, "restart_intensity_holds", "crashing")
@@ -321,14 +334,6 @@ put(
     "looping",
 )
 put(lock, "_take", always(None), "one_writer_per_ledger")
-put(
-    proving.Proving,
-    "_ends",
-    always(True),
-    "a_goal_ends_with_a_label_that_lets_it",
-    "diligent",
-    seed=228,
-)
 put(playbook.Reviewer, "due", always(None), "every_rest_is_reported_and_learned_from")
 
 
