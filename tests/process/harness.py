@@ -366,7 +366,11 @@ def until(condition, what: str = "the condition", seen=lambda: "", within_s=DEAD
 
 
 def toml(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)  # the same for what else stands in these configs
 
 
 def remove_at_once(folder: Path) -> None:

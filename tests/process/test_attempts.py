@@ -107,22 +107,13 @@ def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_
     scripts = [GIVES_UP], [gives_up], [GIVES_UP], [RIGHT, FINISH]
     with LlmOfAttempts(*scripts) as llm:
         clew.model(llm, "thinker", temperature=0.1)
-        goal = begun_with_ladder(clew, llm)
-        clew.wait("goal.completed", goal=goal)
+        ladder = [{}, {"temperature": 0.7, "mode": "json"}, {"temperature": 0.9}]
+        clew.configure({"attempts.limit": 4, "attempts.ladder": ladder})
+        clew.start().completed(goal_text())
     shown = {
         n: (r["temperature"], "tools" in r) for n, r in zip(llm.attempts, llm.requests, strict=True)
     }
     assert shown == {1: (0.1, True), 2: (0.7, False), 3: (0.9, True), 4: (0.9, True)}
-
-
-def begun_with_ladder(clew, llm):
-    clew.model(llm, "thinker", temperature=0.1)
-    (clew.home / "config.toml").write_text(
-        (clew.home / "config.toml").read_text()
-        + "[attempts]\nlimit = 4\n"
-        + 'ladder = [{}, {temperature = 0.7, mode = "json"}, {temperature = 0.9}]\n'
-    )
-    return clew.start().submit(goal_text())
 
 
 def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_is_stuck(clew):
@@ -132,8 +123,7 @@ def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_i
     with LlmOfAttempts([GIVES_UP]) as small, LlmOfAttempts([], [RIGHT, FINISH]) as bigger:
         clew.model(small, "thinker")
         clew.model(bigger, "bigger", api_key_file=str(key))
-        with (clew.home / "config.toml").open("a") as config:
-            config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
+        clew.configure({"attempts.ladder": [{}, {"agent": "bigger"}]})
         clew.start().completed(goal_text())
     assert set(small.attempts) == {1}
     assert {r["model"] for r in bigger.requests} == {"bigger"}
@@ -148,8 +138,7 @@ def test_the_small_model_is_asked_again_at_the_next_subtask(clew):
     with ScriptedLlm(two, GIVES_UP, RIGHT, done) as small, ScriptedLlm(RIGHT, done) as bigger:
         clew.model(small, "thinker")
         clew.model(bigger, "bigger")
-        with (clew.home / "config.toml").open("a") as config:
-            config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
+        clew.configure({"attempts.ladder": [{}, {"agent": "bigger"}]})
         goal = clew.start().completed(goal_text())
         assert len(bigger.requests) == 2
     started = [e["agent"] for e in clew.seen("worker.started", goal=goal)]

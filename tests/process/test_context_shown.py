@@ -84,6 +84,9 @@ SCRIPTS = {
 }  # fmt: skip
 
 
+REST = ("with a plan", "after a failed attempt", "several calls at once")
+
+
 def asked_until_it_hangs(clew, llm, mode, script, **context):
     """Run a goal until the server hangs on the question after the script; the goal."""
     context = {f"context.{key}": value for key, value in context.items()}
@@ -100,7 +103,12 @@ def shown(clew, goal):
 
 @pytest.mark.parametrize(
     ("what", "mode"),
-    [*((what, "tools") for what in SCRIPTS), ("with a plan", "json")],
+    [
+        ("without a plan", "tools"),
+        ("with a plan", "json"),
+        ("amid a replan", "tools"),
+        *(pytest.param(what, "tools", marks=pytest.mark.long) for what in REST),
+    ],
 )
 def test_context_shows_what_was_just_asked_and_a_new_epoch_asks_it_again(clew, mode, what):
     script = [as_text(reply) if mode == "json" else reply for reply in SCRIPTS[what]]

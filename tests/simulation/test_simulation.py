@@ -9,7 +9,7 @@ from sim_agent import METHODS
 from sim_life import live
 from sim_world import HAPPENINGS, Chaos, Clock, every_world
 
-CHUNK = 25
+CHUNK = 20
 TELLING = (95, 14, 105, 102, 104, 45, 71, 46, 37)
 """Seeds whose lives have much in them: lived first."""
 STOPPED = "reason=(budget: |the agent asks|blocked actions|failed|.* messages instead)"

@@ -232,7 +232,7 @@ def user_namespace(base: Path) -> Iterator[Ways]:
     yield Ways(words, words)
 
 
-@environment("a PID namespace of the daemon's", sample=True)
+@environment("a PID namespace of the daemon's")
 def pid_namespace(base: Path) -> Iterator[Ways]:
     yield Ways(daemon=tried("unshare", "-pf", "--kill-child"))
 
