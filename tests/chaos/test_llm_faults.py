@@ -168,7 +168,7 @@ def got_over(make_clew, faults):
             assert peaks[fault] < WORKER_MB_MAX
         if "429_soon" in goals:
             shown = clew.clew("status", goals["429_soon"])
-            assert "; now: clew continue" in shown
+            assert "continue now: clew continue" in shown
             clew.ask("resume", goal=goals["429_soon"])  # a person does not wait
         for server in servers.values():
             server.get_well()
