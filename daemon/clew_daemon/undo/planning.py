@@ -45,6 +45,10 @@ class NothingDoneError(NoSpanError):
     """A subtask has carried out no action."""
 
 
+class UndoRefused(Exception):
+    """There is nothing that could be undone; the text says why, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """From snapshot number `first` to number `last`, or to the present where that is None.
@@ -210,10 +214,6 @@ class UndoResult:
 _FOLDER = Entry(stat.S_IFDIR | 0o755, "")
 
 
-class UndoRefused(Exception):
-    """There is nothing that could be undone; the text says why, and what to do."""
-
-
 def planned_undo(
     store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | None, *, theirs: bool
 ) -> UndoResult:
@@ -233,16 +233,14 @@ def planned_undo(
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
     # Folders that are still to be removed may not be empty on the disk.
-    pending = [one for one in found.plan.restore if one.wanted or not one.is_folder]
+    pending = any(one.wanted or not one.is_folder for one in found.plan.restore)
     if not undo or not undo.of or pending or (theirs and found.plan.overwritten):
         return found
     then = [row for row in rows if row[0] <= (undo.last or row[0])]
     left_then = {*undo.left, *(one.name for one in planned(then, list_of, undo.of).plan.left)}
-    if not {one.name for one in found.plan.left} <= left_then:
-        return found
     back = planned(rows, list_of, undo)
     is_more = back.plan.restore or (back.plan.left and not found.plan.left)
-    return back if is_more else found
+    return back if is_more and left_then.issuperset(one.name for one in found.plan.left) else found
 
 
 def planned(rows: Rows, list_of: Listed, span: Span) -> UndoResult:
@@ -268,17 +266,15 @@ def _spared(found: UndoPlan, first: SnapshotTaken, present: SnapshotTaken) -> Un
             for path, commit in now.items()
             if before.get(path) != commit
         }
-    kept: list[Reverted] = []
-    repositories: set[str] = set()
+    kept: dict[str, Reverted] = {}
     for one in found.entries:
         above = (one.name, *folders_above(one.name))
         where = next((folder for folder in above if folder in reasons), "")
         if where and (one.wanted is None or reasons[where] == "commits"):
-            repositories.add(where)
+            kept[where] = Reverted(where, _FOLDER, None, reasons[where])
         else:
-            kept.append(one)
-    kept += [Reverted(one, _FOLDER, None, reasons[one]) for one in repositories]
-    return replace(found, entries=tuple(sorted(kept, key=lambda one: one.name)))
+            kept[one.name] = one
+    return replace(found, entries=tuple(kept[name] for name in sorted(kept)))
 
 
 def _removed(found: UndoPlan) -> set[str]:
@@ -294,14 +290,13 @@ def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
     if found.first is None:
         return ()
     known = {one.path: one for one in found.first.left_out}
-    ignored = found.first.ignored if found.span.scope == "goal" else ()
-    missing = (
+    ignored = (
         LeftOut(path=name, why="ignored")
-        for name in ignored
+        for name in (found.first.ignored if found.span.scope == "goal" else ())
         if not os.path.lexists(Path(workspace) / os.fsdecode(unquoted(name)))
     )
-    unknown = (LeftOut(path=one.name, why="") for one in found.plan.gone)
-    return *(known.get(one.path, one) for one in unknown), *missing
+    gone = (known.get(one.name, LeftOut(path=one.name, why="")) for one in found.plan.gone)
+    return *gone, *ignored
 
 
 def restoration(found: UndoPlan, *, theirs: bool = False) -> UndoPlan:

@@ -16,6 +16,7 @@ from clew_shared.files import closing
 from clew_worker.sandbox import kernel
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OUTSIDE = "{:.200} is outside the workspace; use a path inside it"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -118,14 +119,11 @@ class Workspace:
                 return "."
             if full.startswith(root.rstrip("/") + "/"):
                 return full[len(root.rstrip("/")) + 1 :]
-        raise self._outside(path)
+        raise PathError(_OUTSIDE.format(path))
 
     def _resolved(self, path: str) -> str:
         """Follow every link of a path; relative to the workspace again."""
         return self._below(os.path.realpath(Path(self.root, self.relative(path))), path)
-
-    def _outside(self, path: str) -> PathError:
-        return PathError(f"{path:.200} is outside the workspace; use a path inside it")
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
         """Return a descriptor; PathError if it leads out, else OSError. Links inside are followed; no FIFO blocks."""
@@ -136,14 +134,14 @@ class Workspace:
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.ELOOP):
                     raise
-        raise self._outside(path)
+        raise PathError(_OUTSIDE.format(path))
 
     def open_regular(self, path: str) -> tuple[int, os.stat_result]:
         """Open a file for reading; PathError if there is none, or it is not a regular file."""
         try:
             fd = self.open(path, os.O_RDONLY)
         except OSError as error:
-            raise self._why(path, error) from error
+            raise _path_error(path, error) from error
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             os.close(fd)
@@ -158,12 +156,7 @@ class Workspace:
         except NotADirectoryError as error:
             raise PathError(f"{path} is not a folder") from error
         except OSError as error:
-            raise self._why(path, error) from error
-
-    def _why(self, path: str, error: OSError) -> PathError:
-        if isinstance(error, FileNotFoundError):
-            return MissingError(path)
-        return PathError(f"{path}: {error.strerror or error}")
+            raise _path_error(path, error) from error
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a whole file at once: it has the old content or the new, never a part.
@@ -178,6 +171,11 @@ class Workspace:
                 _replace_at(at, name, data)
         except OSError as error:
             raise PathError(f"{path}: {error.strerror or error}") from error
+
+
+def _path_error(path: str, error: OSError) -> PathError:
+    is_missing = isinstance(error, FileNotFoundError)
+    return MissingError(path) if is_missing else PathError(f"{path}: {error.strerror or error}")
 
 
 def _replace_at(at: int, name: str, data: bytes) -> None:

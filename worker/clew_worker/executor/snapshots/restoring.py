@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 from clew_shared.files import closing
@@ -31,10 +30,8 @@ RESTORE_S = 90.0
 
 _DRAFT = ".clew-undo.tmp"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_FOLDER_MODE = 0o755
 _KINDS = (0, stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
 _CHUNK, _COMPARED_BYTES_MAX = 1 << 20, 1 << 30
-_IN_ANSWER_MAX = 300
 
 
 class _ChangedError(Exception):
@@ -110,7 +107,7 @@ class Restorer:
                 except _ChangedError:
                     pass
                 except StoreError as error:
-                    faults[entry.name] = str(error)[:_IN_ANSWER_MAX]
+                    faults[entry.name] = str(error)[:300]
                 except OSError as error:
                     faults[entry.name] = plain(OSError(error.errno, error.strerror))
                 left.append(entry.name)
@@ -130,9 +127,8 @@ class Restorer:
         if entry.wanted is None:
             self._emptied.add(folder)
         is_new = entry.wanted is not None and entry.present is None
-        opened = partial(made_folder, opened=self._open, mode=_FOLDER_MODE)
         try:
-            at = (opened if is_new else self._open)(folder or ".")
+            at = made_folder(folder or ".", self._open, 0o755) if is_new else self._open(folder)
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 raise
@@ -140,8 +136,7 @@ class Restorer:
                 return  # where there is no such folder, nothing is in it
             raise _ChangedError from None
         with closing(at):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(_DRAFT, dir_fd=at)  # of an undo that was killed
+            _remove_draft(at)  # of an undo that was killed
             place = _Place(at, name)
             if place.holds(entry.wanted):
                 return
@@ -179,10 +174,9 @@ class _Place:
         self.kind = stat.S_IFMT(self._info.st_mode) if self._info else 0
 
     def _look(self) -> os.stat_result | None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return os.stat(self._name, dir_fd=self._at, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
+        return None
 
     def holds(self, side: Entry | None) -> bool:
         """Return whether exactly this is there."""
@@ -192,10 +186,8 @@ class _Place:
             return False
         if stat.S_ISLNK(side.mode):
             return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == side.id
-        if stat.S_IMODE(side.mode) != stat.S_IMODE(self._info.st_mode):
-            return False
-        if stat.S_ISDIR(side.mode):
-            return True
+        if stat.S_ISDIR(side.mode) or side.mode != self._info.st_mode:
+            return side.mode == self._info.st_mode
         digest, is_whole = hash_of_file(self._at, self._name, _COMPARED_BYTES_MAX)
         return is_whole and digest.hexdigest() == side.id
 
@@ -247,8 +239,7 @@ class _Place:
             self._check()
             os.rename(_DRAFT, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(_DRAFT, dir_fd=self._at)
+            _remove_draft(self._at)
 
     def _keep_owner(self) -> None:
         """Set the owner of a draft to that of the file that it replaces, where that is allowed."""
@@ -256,6 +247,11 @@ class _Place:
             owner = self._info.st_uid, self._info.st_gid
             with contextlib.suppress(OSError):
                 os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)
+
+
+def _remove_draft(at: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_DRAFT, dir_fd=at)
 
 
 def _path(entry: Reverted) -> str:
