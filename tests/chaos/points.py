@@ -118,7 +118,7 @@ UNDO = {
 """The same, of an undo, and of its completion by the next daemon."""
 
 ATTEMPT = {
-    "attempt.restore": "clew_daemon.undo.attempts:AttemptRestore.perform",
+    "attempt.restore": "clew_daemon.supervision.goal_run:put_back",
     "attempt.begin": "clew_shared.core.attempts:AttemptCommands.begin_attempt",
 }
 """The same, between the end of an attempt and the start of the next, beside the points of an undo."""

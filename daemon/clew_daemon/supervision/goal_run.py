@@ -19,7 +19,7 @@ from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.restart import RestartHistory
-from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
+from clew_daemon.undo.attempts import RestoreUnfinishedError, put_back
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask
 from clew_shared.ledger.errors import LedgerError, LedgerFailed
@@ -41,7 +41,6 @@ class GoalRun:
         self.session: Session | None = None
         self.stopping = False
         self._d = daemon
-        self._restore = AttemptRestore(daemon)
         self._history = history
         self.task = asyncio.ensure_future(self._run())
 
@@ -118,7 +117,7 @@ class GoalRun:
         if await self._block_if_missing(core, guard):
             return False
         try:
-            ground = await self._restore.perform(core, guard)
+            ground = await put_back(self._d, core, guard)
         except RestoreUnfinishedError as error:
             log.error("undo.failed", goal=self.goal, reason=str(error))  # noqa: TRY400 - a reason
             if core.state.snapshots.undoing:

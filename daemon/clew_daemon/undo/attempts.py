@@ -15,11 +15,13 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.undo import planning
 from clew_daemon.undo.planning import Rows, Span
 from clew_daemon.undo.undo import VisitFailed, WorkspaceVisit, rows_of, visit_within
+from clew_shared.config.tables import Settings
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import GitPlace
+from clew_shared.record.state import State
 from clew_shared.snapshots.plan import PLAN_S, listed
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
@@ -46,64 +48,60 @@ class RestoreUnfinishedError(Exception):
     """What is on record could not be restored now: it must be completed before anything else."""
 
 
-class AttemptRestore:
-    """Restores the workspaces of goals whose attempt is over; such a goal has no worker meanwhile."""
+async def put_back(parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> AttemptGround:
+    """Put the workspace of a goal back in bounded time, after an undo that was cut off; it has no worker meanwhile.
 
-    def __init__(self, parts: DaemonParts) -> None:
-        self._parts = parts
+    Raises RestoreUnfinishedError.
+    """
+    goal = core.state.goal_id
+    await _complete(parts, core, guard)
+    rows = await asyncio.to_thread(rows_of, parts, goal)
+    before = _since_the_end(rows)
+    if why := _unwanted(parts.settings_of(goal), core.state):
+        return before if before.restored else AttemptGround(kept=why)
+    try:
+        span = planning.Spans(rows).of_attempts(core.state.place)
+        async with asyncio.timeout(RESTORE_S), visit_within(parts, core, guard) as there:
+            return await _restored(there, span, before)
+    except planning.NothingDoneError:
+        return AttemptGround()
+    except (planning.NoSpanError, VisitFailed, StoreError) as error:
+        why = str(error)
+    except TimeoutError:
+        why = "restoring took too long"
+    log.warning("attempt.kept", goal=goal, reason=why)
+    await _complete(parts, core, guard)
+    ground = _since_the_end(await asyncio.to_thread(rows_of, parts, goal))
+    return ground if ground.restored else AttemptGround(kept=_shown(redact(why)))
 
-    async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
-        """Put the workspace back in bounded time, after an undo that was cut off; raises RestoreUnfinishedError."""
-        await self._complete(core, guard)
-        rows = await asyncio.to_thread(rows_of, self._parts, core.state.goal_id)
-        before = _since_the_end(rows)
-        if why := self._unwanted(core):
-            return before if before.restored else AttemptGround(kept=why)
+
+async def _complete(parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> None:
+    """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
+    why = ""
+    for _ in range(COMPLETE_TRIES):
+        if not core.state.snapshots.undoing:
+            return
         try:
-            span = planning.Spans(rows).of_attempts(core.state.place)
-            async with asyncio.timeout(RESTORE_S), visit_within(self._parts, core, guard) as there:
-                return await _restored(there, span, before)
-        except planning.NothingDoneError:
-            return AttemptGround()
-        except (planning.NoSpanError, VisitFailed, StoreError) as error:
+            async with asyncio.timeout(RESTORE_S), visit_within(parts, core, guard) as there:
+                await there.resume()
+        except (VisitFailed, StoreError) as error:
             why = str(error)
         except TimeoutError:
-            why = "restoring took too long"
-        log.warning("attempt.kept", goal=core.state.goal_id, reason=why)
-        await self._complete(core, guard)
-        ground = _since_the_end(await asyncio.to_thread(rows_of, self._parts, core.state.goal_id))
-        return ground if ground.restored else AttemptGround(kept=_shown(redact(why)))
+            why = "it took too long"
+    if core.state.snapshots.undoing:
+        raise RestoreUnfinishedError(why)
 
-    async def _complete(self, core: Core, guard: WorkspaceGuard) -> None:
-        """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
-        why = ""
-        for _ in range(COMPLETE_TRIES):
-            if not core.state.snapshots.undoing:
-                return
-            try:
-                async with (
-                    asyncio.timeout(RESTORE_S),
-                    visit_within(self._parts, core, guard) as there,
-                ):
-                    await there.resume()
-            except (VisitFailed, StoreError) as error:
-                why = str(error)
-            except TimeoutError:
-                why = "it took too long"
-        if core.state.snapshots.undoing:
-            raise RestoreUnfinishedError(why)
 
-    def _unwanted(self, core: Core) -> str:
-        """Return why the workspace is to stay as it is, "" if it is to be restored."""
-        settings, known = self._parts.settings_of(core.state.goal_id), core.state.snapshots
-        if settings.attempts.restore == "keep":
-            return "the config says so"
-        if core.state.attempt.advancing:
-            return "the last attempt was still making progress"
-        if not settings.snapshots.enabled:
-            return "snapshots are turned off"
-        missing = f": {known.missing}" if known.missing else ""
-        return "" if known.first else _shown(f"there is no snapshot{missing}")
+def _unwanted(settings: Settings, state: State) -> str:
+    """Return why the workspace is to stay as it is, "" if it is to be restored."""
+    if settings.attempts.restore == "keep":
+        return "the config says so"
+    if state.attempt.advancing:
+        return "the last attempt was still making progress"
+    if not settings.snapshots.enabled:
+        return "snapshots are turned off"
+    missing = f": {state.snapshots.missing}" if state.snapshots.missing else ""
+    return "" if state.snapshots.first else _shown(f"there is no snapshot{missing}")
 
 
 def _since_the_end(rows: Rows) -> AttemptGround:

@@ -109,12 +109,8 @@ def fork(wiring: Wiring) -> int:
     return guard
 
 
-class _TerminatedError(Exception):
-    pass
-
-
 def _end(signum: int, _frame: object) -> None:
-    raise _TerminatedError(signum)
+    sys.exit(128 + signum)
 
 
 def _guard(wiring: Wiring, uid: int, gid: int) -> int:
@@ -151,8 +147,8 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
             pass  # of others that have lost their parent
         code = os.waitstatus_to_exitcode(ended[1])
         code = code if code >= 0 else 128 - code
-    except _TerminatedError as error:
-        code = 128 + int(error.args[0])
+    except SystemExit as error:  # SIGTERM
+        code = int(error.code or 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not pidns:
         end_descendants(_SWEEP_S)

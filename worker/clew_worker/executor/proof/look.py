@@ -39,6 +39,7 @@ _DIFF_FILES = 20
 _FILE_BYTES = 2 << 20
 _ALL_BYTES = 64 << 20
 
+_TOLD = ("altered", "added", "mixed", "within", "watches", "odd", "data")
 Read = Callable[[Entry | None], bytes | None]
 
 
@@ -194,19 +195,12 @@ class Prover:
         _, new, changed, settings = self._since_the_start(request)
         own = [path for path in found.all if path not in found.judging]
         told = sorted({*found.judging, *found.mixed, *found.within})
-        names = {
-            "altered": found.altered,
-            "added": found.added,
-            "mixed": list(found.mixed),
-            "within": found.within,
+        names = {kind: list(vars(found)[kind]) for kind in _TOLD} | {
             "new_tools": new,
             "tools": changed,
             "git": settings,
             "home": tools.home_config(self._home) if self._home.name else [],
             "alive": _alive(starter),
-            "watches": found.watches,
-            "odd": found.odd,
-            "data": found.data,
             "programs": decided_by(request.checks, own),
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
