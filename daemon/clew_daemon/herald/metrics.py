@@ -35,16 +35,13 @@ ACTIONS, REFUSALS = "clew_actions", "clew_refusals"
 RESTARTS, INTERVENTIONS = "clew_worker_restarts", "clew_interventions"
 CHECKS, TOKENS, PROOFS = "clew_checks", "clew_llm_tokens", "clew_proofs"
 COUNTERS = {
-    ACTIONS: (
-        "Actions that agents proposed, when they ended or were refused.",
-        ("verdict", "result"),
-    ),
-    REFUSALS: ("Actions that the gate refused.", ("reason",)),
-    INTERVENTIONS: ("Times that an agent was told that it gets no further.", ("kind",)),
-    RESTARTS: ("Workers that died.", ("reason",)),
-    PROOFS: ("Finishes whose checks passed, by what the proof says of them.", ("label",)),
-    CHECKS: ("Checks that the daemon ran.", ("result",)),
-    TOKENS: ("Tokens that LLMs read and wrote.", ("direction", "agent")),
+    ACTIONS: ("Actions that agents proposed, when they ended or were refused.", "verdict result"),
+    REFUSALS: ("Actions that the gate refused.", "reason"),
+    INTERVENTIONS: ("Times that an agent was told that it gets no further.", "kind"),
+    RESTARTS: ("Workers that died.", "reason"),
+    PROOFS: ("Finishes whose checks passed, by what the proof says of them.", "label"),
+    CHECKS: ("Checks that the daemon ran.", "result"),
+    TOKENS: ("Tokens that LLMs read and wrote.", "direction agent"),
 }
 Series = tuple[str, ...]  # a counter's name, and the values of its labels
 
@@ -113,7 +110,7 @@ class Metrics(Collector):
         yield core.GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", needing)
         values = sorted(self.values.items())
         for name, (text, labels) in COUNTERS.items():
-            family = core.CounterMetricFamily(name, text, labels=labels)
+            family = core.CounterMetricFamily(name, text, labels=labels.split())
             for series, count in values:
                 if series[0] == name:
                     family.add_metric(series[1:], count)

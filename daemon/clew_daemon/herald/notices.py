@@ -161,14 +161,8 @@ _TITLES: dict[NoticeKind, str] = {
 
 
 _TROUBLE = {
-    "full": Notice(
-        "ledger_full",
-        "clew: the disk is full",
-        "Nothing is accepted or judged until there is space.",
-    ),
-    "failed": Notice(
-        "ledger_full", "clew: the ledger cannot be written", "The daemon stops: see `clew logs`."
-    ),
+    "full": ("clew: the disk is full", "Nothing is accepted or judged until there is space."),
+    "failed": ("clew: the ledger cannot be written", "The daemon stops: see `clew logs`."),
 }
 
 
@@ -286,7 +280,7 @@ class Situation:
             self.health, self._gone_at = answer, None
             self._daemon = {DAEMON: Condition("up")}
             if trouble := _TROUBLE.get(answer.state):
-                self._daemon["ledger"] = Condition(answer.state, trouble)
+                self._daemon["ledger"] = Condition(answer.state, Notice("ledger_full", *trouble))
             return
         self.health, self._gone_at = None, self._gone_at or now
         self._daemon.pop("ledger", None)

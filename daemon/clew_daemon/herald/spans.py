@@ -44,9 +44,8 @@ NS = 1e9
 
 
 SCOPE = InstrumentationScope("clew", VERSION)
-RESOURCE = Resource({"service.name": "clew", "service.version": VERSION}).merge(
-    OTELResourceDetector().detect()
-)
+CLEW = Resource({"service.name": "clew", "service.version": VERSION})
+RESOURCE = CLEW.merge(OTELResourceDetector().detect())
 
 
 class Trace:
@@ -102,10 +101,8 @@ class Trace:
             case ev.ActionFinished():
                 key, given = event.of, {"clew.result": event.result, "clew.world": event.world}
                 error = "" if event.result == "success" else event.error_class or event.result
-            case ev.Reflected():
-                pass
-            case _:
-                return None
+            case ev.ActionAllowed():
+                return None  # it has just begun
         return self._end(key, event.at, error, given)
 
     def _begin_call(self, event: ev.Reflected, seq: int) -> None:

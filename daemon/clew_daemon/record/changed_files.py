@@ -41,8 +41,6 @@ def changed_by(ledger: ReadSide, goal: str, store: SnapshotStore, action: int) -
                 over = True
             case ev.ActionFinished() if seq < action:
                 others |= {name for name, _ in event.touched.own}
-            case _:
-                pass
         if isinstance(event, snap.SnapshotTaken | ev.ActionFinished):
             others |= set(event.touched.foreign)
     if not (before and after):

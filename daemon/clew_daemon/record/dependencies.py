@@ -117,7 +117,7 @@ class KnownGoals:
         return named(text, self._names, self._ended, besides)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
-        goals = self.named(name, owner) or named(name, self._gone_names, lambda _: True)
+        goals = self.named(name, owner) or named(name, dict.fromkeys(self.gone, ""), lambda _: True)
         goals = goals or ([owner] if owner else [])
         if len(goals) != 1:
             return Dependency(name, tuple(goals))
@@ -152,10 +152,6 @@ class KnownGoals:
     @cached_property
     def _bearers(self) -> dict[str, list[str]]:
         return _grouped((name, goal) for goal, name in self._names.items())
-
-    @cached_property
-    def _gone_names(self) -> dict[str, str]:
-        return dict.fromkeys(self.gone, "")
 
     def _ended(self, goal: str) -> bool:
         return self.states[goal].ended

@@ -96,8 +96,6 @@ def line(event: ev.Event) -> Line | None:
             name, fields = "check.failed", fields | {"output": event.output[:400]}
         case ev.Intervened() if event.debt is not None:
             fields |= {"debt": event.debt, "since_gain": event.since_gain}
-        case _:
-            pass
     return (name, fields) if name else None
 
 

@@ -164,8 +164,6 @@ def _end(ledger: ReadSide, goal: str, seq: int) -> dict[str, object] | None:
                 return {"attempt": None, "reason": end.failure}
             case ev.Escalated() as end:
                 return {"attempt": None, "reason": end.reason}
-            case _:
-                continue
     return None
 
 
