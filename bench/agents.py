@@ -49,7 +49,7 @@ def one_step(client, name):
     verdict = client.ask(b"propose", proposal)
     if b'"verdict":"allowed"' not in verdict:
         sys.exit(f"refused: {verdict!r}")
-    seq = verdict.split(b'"seq":', 1)[1].split(b",", 1)[0]
+    seq = verdict.split(b'"seq":', 1)[1].split(b",", 1)[0].rstrip(b"}")
     report = b'{"seq":%s,"result":"success","output":"done %s","changed":true}' % (seq, name)
     client.ask(b"outcome", report)
     return time.perf_counter() - began
