@@ -45,6 +45,8 @@ class Bullet:
         """Count uses at the time `at`; ValueError for a tag other than helpful, harmful and neutral."""
         if tag not in TAGS:
             raise ValueError(f"unknown tag {tag!r} for {self.id}; use one of {', '.join(TAGS)}")
+        if increment < 0:
+            raise ValueError(f"increment is {increment} for {self.id}; counts only grow")
         setattr(self, tag, getattr(self, tag) + increment)
         self.updated_at = at or self.updated_at
 
@@ -210,6 +212,9 @@ class LearnedPlaybook:
 
 def normalized(section: str, content: str) -> tuple[str, str]:
     """Return both on one line; ValueError if one is empty, or the content over 1,000 characters."""
+    if not isinstance(section, str) or not isinstance(content, str):
+        given = f"{section!r:.40} and {content!r:.40}"
+        raise TypeError(f"section and content must be strings, not {given}")
     section, content = one_line(section), one_line(content)
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")
