@@ -23,7 +23,7 @@ from clew_shared.ledger.errors import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 from clew_shared.views.contextdir import ContextDir
-from clew_shared.views.publish import ActionView, HistoryFold, View, state_view
+from clew_shared.views.publish import HistoryFold, View, state_view
 
 log = structlog.get_logger()
 
@@ -182,7 +182,7 @@ class Publisher:
         folder.rebuild(shown, self._lines(goal, fold), fold.loops)
         return fold
 
-    def _lines(self, goal: str, fold: HistoryFold) -> Iterator[ActionView]:
+    def _lines(self, goal: str, fold: HistoryFold) -> Iterator[View]:
         """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
         began = time.monotonic()
         for number, line in enumerate(history_lines(self._store.ledger, goal, fold), 1):

@@ -22,7 +22,7 @@ from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, one_line
-from clew_shared.views.publish import ActionView, answer, status_view
+from clew_shared.views.publish import answer, status_view
 
 LINE_CHARS = 200
 
@@ -79,7 +79,7 @@ EXAMPLE = {"tests": "pytest -q"}
 
 def render(
     state: State,
-    actions: Sequence[ActionView],
+    actions: Sequence[Mapping[str, Any]],
     loops: Sequence[Mapping[str, Any]],
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
@@ -240,7 +240,7 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
     return f", +{added} -{removed}" if added or removed else ""
 
 
-def _tried(state: State, actions: Sequence[ActionView]) -> list[str]:
+def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
     left_out = state.actions_total + state.loops.blocked_total - len(state.in_flight) - len(actions)
     earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []

@@ -28,7 +28,7 @@ def actions(
     before: int | None = None,
     *,
     outputs: bool = True,
-) -> tuple[list[views.ActionView], bool]:
+) -> tuple[list[views.View], bool]:
     """Return a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones.
 
     One that was not the first run of the same step has its `run`, too. `limit` None means all. With `before`, the

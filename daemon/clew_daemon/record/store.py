@@ -11,7 +11,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.fold import EventFold, Found, apply, fold
 from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
-from clew_shared.views.publish import ActionView, HistoryFold, history_view
+from clew_shared.views.publish import HistoryFold, View, history_view
 
 # Events of a goal: the most that a start has to replay of one that has not ended.
 SNAPSHOT_EVERY = 1_000
@@ -77,7 +77,7 @@ def catch_up(fold: EventFold[Found], ledger: ReadableEvents, goal: str) -> Itera
             yield found
 
 
-def history_lines(ledger: ReadableEvents, goal: str, fold: HistoryFold) -> Iterator[ActionView]:
+def history_lines(ledger: ReadableEvents, goal: str, fold: HistoryFold) -> Iterator[View]:
     """Yield the lines of history.jsonl that follow the fold's last event, oldest first."""
     for action, of in catch_up(fold, ledger, goal):
         yield history_view(action, output_text(ledger, of))

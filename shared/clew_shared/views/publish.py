@@ -6,7 +6,7 @@ Pure functions of state and events; they are written to disk and sockets elsewhe
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
@@ -88,36 +88,13 @@ def _subtask_view(one: Subtask) -> View:
     }
 
 
-class ActionView(TypedDict):
-    """An action as JSON; in a line of history.jsonl with up to 1,000 characters of its `output`.
-
-    `run` is there where it was not the first of the same step.
-    """
-
-    seq: int
-    timestamp: str
-    name: str
-    args: dict[str, Any]
-    result: str
-    duration_s: float
-    changed: bool | None
-    paths: list[str]
-    judges: list[str]
-    task_idx: int
-    subtask_idx: int
-    epoch: int
-    attempt: int
-    output: NotRequired[str]
-    run: NotRequired[int]
-
-
-def action_view(action: Action) -> ActionView:
+def action_view(action: Action) -> View:
     """Return an action with the fields of history.jsonl except its output."""
     paths = plain_paths(action.paths)
     judges = [path for path in paths if is_judge(path, Patterns(action.judges))]
     own = _same(action, "seq", "timestamp", "name", "args", "result", "duration_s", "changed")
     own |= {"paths": paths, "judges": judges}
-    return cast("ActionView", own | _same(action, "task_idx", "subtask_idx", "epoch", "attempt"))
+    return own | _same(action, "task_idx", "subtask_idx", "epoch", "attempt")
 
 
 def plain_paths(names: Iterable[str]) -> list[str]:
@@ -131,7 +108,7 @@ def path_view(name: str) -> dict[str, str]:
     return {"path": redact(path), **({"quoted": redact(name)} if name != path else {})}
 
 
-def history_view(action: Action, output: str | None) -> ActionView:
+def history_view(action: Action, output: str | None) -> View:
     """Return a line of history.jsonl: the action and up to 1,000 characters of its output."""
     return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
 

@@ -38,7 +38,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.contextdir import FOLDER, ContextDir
-from clew_shared.views.publish import ActionView, HistoryFold, View, history_view, state_view
+from clew_shared.views.publish import HistoryFold, View, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
@@ -280,9 +280,7 @@ class _Published:
             view, self._state_written = state_view(state), now
         return self._files.update(view, lines, history.loops if looped else None)
 
-    def _lines(
-        self, history: HistoryFold, events: Iterable[tuple[int, Event]]
-    ) -> Iterator[ActionView]:
+    def _lines(self, history: HistoryFold, events: Iterable[tuple[int, Event]]) -> Iterator[View]:
         for seq, event in events:
             if ended := history.take(seq, event):
                 output = self._records.output(ended[1]) or b""
