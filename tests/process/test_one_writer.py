@@ -248,6 +248,3 @@ def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken
     goal = second.wait("goal.accepted", file="claimed.md")["goal"]
     second.wait("goal.completed", goal=goal)
     assert {path.name for path in inbox.iterdir() if path.is_file()} == {".clew.lock"}
-
-
-# -- the inbox of a daemon that is killed again and again while it takes files

@@ -338,12 +338,12 @@ async def failing(self, core, event, *rest, **named):
 GoalStore.emit = failing
 """,
     "an event that the fold cannot take in": """
-from clew_shared.record import events, fold
-real = fold.TABLE["action_allowed"]
-def half(state, event, seq):
-    real(state, event, seq)
+from clew_shared.record.events import ActionAllowed
+real = ActionAllowed.into
+def half(self, state):
+    real(self, state)
     raise IndexError("list index out of range")
-fold.TABLE["action_allowed"] = half
+ActionAllowed.into = half
 """,
 }
 SAID = (

@@ -19,27 +19,15 @@ def group(tmp_path):
     return group
 
 
-def unasked(group):
-    """A user's manager that knows nothing of the group."""
-    return False
-
-
-def test_a_writable_group_of_the_session_is_not_taken_for_delegated(group):
-    assert "not delegated" in cgroups.why_not_delegated(group, unasked)
-
-
-def test_a_group_that_the_users_manager_calls_delegated_is(group):
-    assert cgroups.why_not_delegated(group, lambda asked: asked == group) == ""
-
-
-def test_a_group_that_systemd_has_marked_is_delegated(group, monkeypatch):
-    monkeypatch.setattr(os, "getxattr", lambda path, name: b"1")
-    assert cgroups.why_not_delegated(group, unasked) == ""
-
-
-def test_the_root_of_a_containers_view_is_delegated(group):
-    (group.parent / "cgroup.procs").unlink()
-    assert cgroups.why_not_delegated(group, unasked) == ""
+@pytest.mark.parametrize("by", ["", "its manager", "systemd's mark", "a container's view"])
+def test_a_group_is_delegated_by_a_sign_and_not_for_being_writable(group, monkeypatch, by):
+    if by == "systemd's mark":
+        monkeypatch.setattr(os, "getxattr", lambda path, name: b"1")
+    if by == "a container's view":  # it is the root there
+        (group.parent / "cgroup.procs").unlink()
+    why_not = cgroups.why_not_delegated(group, lambda asked: by == "its manager" and asked == group)
+    assert (why_not == "") == bool(by)
+    assert by or "not delegated" in why_not
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from clew_daemon import VERSION
-from clew_daemon.bootstrap import Bootstrap, configure_log, failed, preload, record_places, warn_of
+from clew_daemon.bootstrap import configure_log, failed, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
@@ -32,6 +32,7 @@ from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.ledger import SLOW_S, Ledger
+from clew_shared.ledger.lock import Lock
 
 log = structlog.get_logger()
 
@@ -135,6 +136,7 @@ class Status:
         }
 
 
+@dataclass(eq=False)
 class LedgerWatch:
     """Watches over the ledger, never on a step's path.
 
@@ -142,19 +144,18 @@ class LedgerWatch:
     LOOK_EVERY_S it compares the ledger's files with the open ones, and notes the last event beside it.
     """
 
-    def __init__(
-        self, path: Path, bootstrap: Bootstrap, status: Status, stop: Callable[[], None]
-    ) -> None:
+    _path: Path
+    _lock: Lock
+    _status: Status
+    _stop: Callable[[], None]
+    _troubled: bool = False
+    _slow_logged_at: float = float("-inf")
+    _noted: int = 0
+    _last_fault: str = ""
+
+    def __post_init__(self) -> None:
         """Open the ledger; raises LedgerError."""
-        self._path = path
-        self._lock = bootstrap.ledger_lock
-        self._status = status
-        self._stop = stop
-        self._troubled = False
-        self._slow_logged_at = float("-inf")
-        self._noted = 0
-        self._last_fault = ""
-        self.ledger = Ledger.open(path, on_state=self._on_state, lock=self._lock)
+        self.ledger = Ledger.open(self._path, on_state=self._on_state, lock=self._lock)
 
     def _on_state(self, state: LedgerState) -> None:
         """Handle a new state, on the event loop."""

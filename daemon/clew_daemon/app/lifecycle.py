@@ -43,13 +43,7 @@ from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo import undo
 from clew_daemon.undo.undo import VisitFailed
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger.errors import (
-    LedgerError,
-    LedgerFailed,
-    LedgerLostError,
-    LedgerState,
-    LedgerUnwell,
-)
+from clew_shared.ledger import errors
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import HomeKnown
@@ -70,10 +64,10 @@ def run(bootstrap: Bootstrap) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(App(bootstrap).run())
-    except (LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
+    except (errors.LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
         # the next start may not meet these: the service manager should try again
-        passing = LedgerFailed | LedgerUnwell | ThreadsError | HeldElsewhereError
-        may_pass = isinstance(error, passing) and not isinstance(error, LedgerLostError)
+        passing = errors.LedgerFailed | errors.LedgerUnwell | ThreadsError | HeldElsewhereError
+        may_pass = isinstance(error, passing) and not isinstance(error, errors.LedgerLostError)
         code = ExitCode.FAILED if may_pass else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
@@ -110,7 +104,9 @@ class App:
         refuse_incomplete(path, self._places.state)
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
-        watch = housekeeping.LedgerWatch(path, self._bootstrap, self._status, self._stop.set)
+        watch = housekeeping.LedgerWatch(
+            path, self._bootstrap.ledger_lock, self._status, self._stop.set
+        )
         ledger = watch.ledger
         try:
             await self._serve(ledger, watch)
@@ -118,7 +114,7 @@ class App:
                 await watch.note()
         finally:
             failure = ledger.failure
-            with contextlib.suppress(LedgerError):
+            with contextlib.suppress(errors.LedgerError):
                 await ledger.close(LEDGER_CLOSE_S)
         if failure:
             raise failure
@@ -167,7 +163,7 @@ class App:
             sweep_s=self._settings.daemon.sweep_s,
             owner=self._inbox_owner,
             accept=lambda dropped: accept(daemon, dropped),
-            ready=lambda: ledger.state is not LedgerState.FULL,
+            ready=lambda: ledger.state is not errors.LedgerState.FULL,
             logs=log,
         )
         retention = Retention(daemon, self._supervisor.uses)

@@ -12,15 +12,9 @@ from math import ceil
 from typing import Any
 
 from clew_daemon.config.families import FAMILIES
+from clew_shared.config import tables
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.settings import Location
-from clew_shared.config.tables import (
-    ORDERED,
-    AttemptSettings,
-    ContextSettings,
-    ModelProfile,
-    Settings,
-)
 
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
@@ -32,7 +26,7 @@ GOALS_MIN = 5  # Fewer verified goals say nothing
 
 TURNS_MIN = 6  # The shortest attempt: a look, a change, its correction, and as much again
 
-CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
+CONTEXT_KEYS = frozenset(tables.ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
 ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladder"}
 """Keys of a profile, and those of `[attempts]` that they stand for."""
@@ -46,14 +40,14 @@ class EffectiveProfile:
     `by_user` the keys that the config sets, by a profile of its own or a general table.
     """
 
-    context: ContextSettings
-    attempts: AttemptSettings
+    context: tables.ContextSettings
+    attempts: tables.AttemptSettings
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     by_user: frozenset[str]
 
 
-def profile_of(settings: Settings, agent: Agent | None) -> EffectiveProfile:
+def profile_of(settings: tables.Settings, agent: Agent | None) -> EffectiveProfile:
     """Return what the config and the built-in profiles say about an agent; for one without a model, the config."""
     if not isinstance(agent, LlmAgentSettings):
         return EffectiveProfile(settings.context, settings.attempts, {}, {}, frozenset())
@@ -82,14 +76,14 @@ def profile_of(settings: Settings, agent: Agent | None) -> EffectiveProfile:
     )
 
 
-def profiled_agent(settings: Settings, agent: Agent) -> Agent:
+def profiled_agent(settings: tables.Settings, agent: Agent) -> Agent:
     """Return an agent with the mode and the temperature of its model, where its own table sets none."""
     values = profile_of(settings, agent).values
     unset = [key for key in AGENT_KEYS if key in values and key not in agent.model_fields_set]
     return agent.model_copy(update={key: values[key] for key in unset}) if unset else agent
 
 
-def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
+def in_effect(settings: tables.Settings) -> dict[Location, tuple[Any, str]]:
     """Return what profiles set for the models of the config's agents: place, value, and the profile's name.
 
     The place is where the config could set the value: `agents.NAME.temperature`, or a profile for exactly that model.
@@ -120,7 +114,7 @@ def matches(pattern: str, model: str) -> bool:
     return any(fnmatchcase(name, pattern.strip().lower()) for name in names)
 
 
-def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[Any, str]]:
+def _given(models: Mapping[str, tables.ModelProfile], model: str) -> dict[str, tuple[Any, str]]:
     """Return the keys that matching profiles set, each with its value and the name of the profile."""
     found = [pattern for pattern in models if matches(pattern, model)]
     return {
@@ -142,7 +136,7 @@ def specificity(pattern: str) -> tuple[int, bool]:
 # needed, a new conversation is the better bet. Later attempts are as configured; so is what the config sets itself.
 
 
-def first_attempt(settings: Settings, agent: Agent | None, needed: int) -> int:
+def first_attempt(settings: tables.Settings, agent: Agent | None, needed: int) -> int:
     """Return the turns of a first attempt, given the longest that a verified goal needed; 0 to leave it as it is."""
     can_adapt = needed and settings.attempts.adapt and isinstance(agent, LlmAgentSettings)
     if not can_adapt or "iterations" in profile_of(settings, agent).by_user:
@@ -150,12 +144,12 @@ def first_attempt(settings: Settings, agent: Agent | None, needed: int) -> int:
     return max(TURNS_MIN, ceil(ROOM * needed))
 
 
-def settings_for(settings: Settings, agent: Agent | None, needed: int) -> Settings:
+def settings_for(settings: tables.Settings, agent: Agent | None, needed: int) -> tables.Settings:
     """Return the settings with the `[context]` of an agent's model, whose windows move with a longer attempt."""
     profile = profile_of(settings, agent)
     context, usual = profile.context, profile.attempts.iterations
     first = first_attempt(settings, agent, needed)
-    if first > usual and not {*ORDERED} & profile.by_user:
-        longer = {key: ceil(getattr(context, key) * first / usual) for key in ORDERED}
+    if first > usual and not {*tables.ORDERED} & profile.by_user:
+        longer = {key: ceil(getattr(context, key) * first / usual) for key in tables.ORDERED}
         context = context.model_copy(update=longer)
     return settings.model_copy(update={"context": context})

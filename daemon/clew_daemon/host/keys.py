@@ -5,8 +5,6 @@ environment holds what looks like a secret starts itself again with a scrubbed o
 memory file that nothing else inherits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -16,16 +14,14 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, ModelAgentSettings
 from clew_shared.config.places import PlacesError, expanded
+from clew_shared.config.tables import Settings
 from clew_shared.files import closing, write_whole
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import log_in
-
-if TYPE_CHECKING:
-    from clew_shared.config.tables import Settings
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536

@@ -123,13 +123,13 @@ class WorkerGroup:
         await CellGroup(self.path).end()
 
 
+@dataclass(slots=True)
 class Cgroups:
     """The groups of this daemon: `base` is its own folder, None if nothing is delegated to it."""
 
-    def __init__(self, base: Path | None, why_not: str = "") -> None:
-        self.base = base
-        self.why_not = why_not
-        self.controllers: tuple[str, ...] = ()
+    base: Path | None
+    why_not: str = ""
+    controllers: tuple[str, ...] = ()
 
     @classmethod
     def claim(cls, state: Path) -> Self:

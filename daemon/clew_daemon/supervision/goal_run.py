@@ -181,9 +181,7 @@ class GoalRun:
 
     async def _block_if_missing(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Block a goal at work where another folder, or none, is at its path; return whether that was so."""
-        if not core.state.workable:
-            return False
-        missing = await asyncio.to_thread(guard.missing)
+        missing = await asyncio.to_thread(guard.missing) if core.state.workable else None
         if missing:
             await block_missing(self._d.goals, core, missing)
         return missing is not None
