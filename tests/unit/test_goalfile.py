@@ -204,7 +204,7 @@ def test_all_faults_are_told_at_once_each_with_its_line():
 )
 def test_what_cannot_be_used_is_refused_in_words(raw, told):
     (fault,) = faults_of(raw)
-    assert told in fault
+    assert fault.startswith(told) if told.startswith("line ") else told in fault
 
 
 FRONT = "---\nworkspace: /w\nchecks:\n  a: test -f x\n---\n"

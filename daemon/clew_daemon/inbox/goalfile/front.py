@@ -87,6 +87,8 @@ def composed(front: str) -> yaml.MappingNode | None:
     invalid = "the front matter is not valid YAML"
     try:
         node = yaml.compose(front, Loader=_Loader)
+    except GoalFileFault:
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = _line_of(front, mark) if mark else None
