@@ -12,7 +12,6 @@ from clew_worker.agent.client import AgentClient
 PLAN_PARTS_MAX = 20  # the largest plan that is useful: so many tasks, and subtasks in each
 
 PLAN_READ_MAX = 1_000
-_TEXT_CHARS = 2_000
 _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 _NAMES = ("description", "name", "title", "task", "subtask", "step")
 
@@ -74,7 +73,7 @@ def _subtasks(raw: Sequence[Any]) -> list[dict[str, str]]:
 def _description(item: Any) -> str:
     if isinstance(item, dict):
         item = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
-    return plain_text(item)[: protocol.DESCRIPTION_CHARS_MAX]
+    return plain_text(item)
 
 
 def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -109,7 +108,7 @@ def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
 
 def plain_text(value: Any) -> str:
     """Return a text stripped and bounded; "" for anything else."""
-    return value.strip()[:_TEXT_CHARS] if isinstance(value, str) else ""
+    return value.strip()[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(value, str) else ""
 
 
 def truth(value: Any) -> bool:
