@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.session.check_tools import Tool, due, missing, probe, tool_of
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
-from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import Spec
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,9 @@ def test_the_first_words_of_a_check_say_what_it_needs_and_in_doubt_nothing(cmd, 
     assert tool_of(cmd) == tool
 
 
-def accepted(*, description="Fix it", notes="", step="true", **checks):
-    steps = (PlannedStep(tool="run_cmd", args={"cmd": step}),)
-    subtask = PlannedSubtask(description="Do it", steps=steps)
-    task = PlannedTask(description="T", subtasks=(subtask,))
-    spec = Spec(description=description, notes=notes, checks=checks)
-    return fold([(1, ev.GoalAccepted(goal_id="g", spec=spec, tasks=(task,)))])
+def accepted(**checks):
+    spec = Spec(description="Fix it", checks=checks)
+    return fold([(1, ev.GoalAccepted(goal_id="g", spec=spec))])
 
 
 def test_a_check_that_was_never_run_is_looked_at_until_a_person_has_said_how_to_go_on():

@@ -86,11 +86,12 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
 CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
+REPLANNED = ev.Planned(tasks=(), replan="task")
 REFLECTOR = ExecutionReflector(2, 0.7)
 
 
-def rests(events, spec=CHECKED, outputs=()):
-    runs = ReviewFold("g", spec, lambda seq: dict(outputs).get(seq, ""))
+def rests(events, spec=CHECKED):
+    runs = ReviewFold("g", spec, lambda _seq: "")
     taken = [runs.take(seq, event) for seq, event in enumerate(events, start=1)]
     return [rest for rest in taken if rest]
 
@@ -115,11 +116,7 @@ def ended(status):
         ([BLOCKED, ev.GoalBlocked(reason="failed twice")], CHECKED, "harmful"),
         ([ev.GoalBlocked(reason="budget: 30 iterations")], CHECKED, "harmful"),
         ([ev.GoalBlocked(reason="no key for the endpoint")], CHECKED, "neutral"),
-        (
-            [BLOCKED, ev.Planned(tasks=(), replan="task"), ev.GoalBlocked(reason="x")],
-            CHECKED,
-            "neutral",
-        ),
+        ([BLOCKED, REPLANNED, ev.GoalBlocked(reason="x")], CHECKED, "neutral"),
     ],
 )
 def test_only_what_was_verified_credits(events, spec, tag):
@@ -127,8 +124,8 @@ def test_only_what_was_verified_credits(events, spec, tag):
     assert [(rest.tag, tuple(rest.shown)) for rest in found] == [(tag, ("tes-00001",))]
 
 
-def taught(*events, outputs=(), spec=CHECKED):
-    (rest,) = rests([event for part in events for event in part], spec, outputs)
+def taught(*events):
+    (rest,) = rests([event for part in events for event in part])
     return [(one.section, one.content, one.actions) for one in lessons(rest, REFLECTOR)]
 
 
@@ -153,17 +150,10 @@ def allowed(cmd, tool="run_cmd"):
     return ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{cmd}")
 
 
-def refused(cmd, reason="repetition", tool="run_cmd"):
-    return ev.ActionBlocked(
-        epoch=1,
-        tool=tool,
-        args={"cmd": cmd},
-        signature=f"{tool}::{cmd}",
-        reason=reason,
-        message="no",
-        makes_block=reason if reason != "blocked_action" else "",
-        counts=reason == "blocked_action",
-    )
+def refused(cmd):
+    name = f"run_cmd::{cmd}"
+    why = {"reason": "repetition", "message": "no", "makes_block": "repetition"}
+    return ev.ActionBlocked(epoch=1, tool="run_cmd", args={"cmd": cmd}, signature=name, **why)
 
 
 LOOP_SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
