@@ -55,11 +55,6 @@ class GoalDaemon:
     tasks: tuple = ()
     agent: dict = field(default_factory=dict)
     context: dict = field(default_factory=dict)
-    playbook: dict = field(default_factory=dict)
-    max_iterations: int | None = None
-    credential: str | None = None
-    on_interrupt: str = "ask"
-    retries: int = 0
     runbook: bool = False
     heartbeat_s: float = 5.0
     loops: LoopSettings = field(default_factory=LoopSettings)
@@ -72,22 +67,17 @@ class GoalDaemon:
             notes=self.notes,
             checks=self.checks,
             workspace=str(self.folder),
-            on_interrupt=self.on_interrupt,
-            retries=self.retries,
-            max_iterations=self.max_iterations,
+            on_interrupt="ask",
         )
         self.recorded = []
-        self.learned = []
         self.core = Core(State(), self.loops, itertools.count(1).__next__, runbook=self.runbook)
         self.emit(ev.GoalAccepted(goal_id="hello-1", spec=spec, tasks=self.tasks))
         self.emit(ev.GoalStarted())
         self.begin_epoch()
         self.heard = []  # (method, params) of everything that the agent sent
-        self.history = []  # transcript entries of all subtasks, with their place
         self.left = None
         self.finished = None
         self.slots_open = 0
-        self.slots_max = 0
         self.writer = None
         self.arrived = asyncio.Event()
         self.hold = {}  # method -> event to wait for before answering
@@ -169,13 +159,13 @@ class GoalDaemon:
     # -- what hello says
 
     def hello(self):
-        settings = Settings(loops=self.loops, context=self.context, playbook=self.playbook)
+        settings = Settings(loops=self.loops, context=self.context)
         agent = RunbookAgentSettings() if self.runbook else LlmAgentSettings(**self.agent)
         self._record()
         answer = hello_answer(
             self.state, settings, agent, self, [], prompt=self.state.guidance.prompt
         )
-        given = ("notes", "checks", "heartbeat_s", "credential")  # which tests set as they go
+        given = ("notes", "checks", "heartbeat_s")  # which tests set as they go
         return answer.as_json() | {name: getattr(self, name) for name in given}
 
     def read(self, _goal, after=0, limit=None):
@@ -188,10 +178,6 @@ class GoalDaemon:
 
     # -- methods
 
-    async def _learn(self, params):
-        self.learned += params.deltas
-        return {"playbook": []}
-
     async def _hello(self, _params):
         return self.hello()
 
@@ -203,8 +189,6 @@ class GoalDaemon:
             self.core.ask_about_step(ran, questions.step(self.state, ran), time.time())
             raise WrongState("a person is asked")
         verdict = self.core.propose(params.tool, params.args, time.time(), params.rationale)
-        entry = {"seq": verdict.seq, "name": params.tool, "args": params.args}
-        here = (self.state.current_task_idx, self.state.current_subtask_idx)
         answer = {
             "verdict": "allowed" if verdict.allowed else "blocked",
             "seq": verdict.seq,
@@ -212,23 +196,15 @@ class GoalDaemon:
             "escalated_to": verdict.escalated_to,
         }
         if not verdict.allowed:
-            entry |= {"result": "blocked", "output": "", "message": verdict.message}
-            self.history.append((here, entry))
             return {**answer, "reason": verdict.reason, "message": verdict.message}
         report = await self._carry_out(params.tool, params.args)
         heard = self.core.outcome(verdict.seq, report, time.time())
-        outcome = {
-            "result": report.result,
-            "output": report.output,
-            "duration_s": report.duration_s,
-            "changed": report.changed,
-            "exit_code": report.exit_code,
-        }
-        self.history.append((here, {**entry, **outcome}))
+        shown = ("result", "output", "duration_s", "changed", "exit_code")
+        answer["outcome"] = {name: getattr(report, name) for name in shown}
         if heard.intervention:
             answer["intervention"] = asdict(heard.intervention)
         answer["escalated_to"] = heard.escalated_to or verdict.escalated_to
-        return {**answer, "outcome": outcome}
+        return answer
 
     async def _carry_out(self, tool, args):
         before, started = self.world.digest().digest, time.monotonic()
@@ -310,7 +286,6 @@ class GoalDaemon:
 
     async def _llm_slot(self, params):
         self.slots_open += 1 if params.open else -1
-        self.slots_max = max(self.slots_max, self.slots_open)
         return {}
 
     async def _leave(self, params):
@@ -320,20 +295,10 @@ class GoalDaemon:
 
 def _shell(cmd, folder):
     argv = ["sh", "-c", cmd] if isinstance(cmd, str) else cmd
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    how = {"timeout": ACTION_TIMEOUT_S, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(
-            argv,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            timeout=ACTION_TIMEOUT_S,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except subprocess.TimeoutExpired:
-        return "timeout", "timed out", None
+        done = subprocess.run(argv, cwd=folder, check=False, **both, **how)
     except OSError as error:
         return "error", str(error), None
     return ("success" if done.returncode == 0 else "failure"), done.stdout, done.returncode

@@ -6,6 +6,7 @@ from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.gate.rules import WHAT_ELSE
+from clew_shared.record import events as ev
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))
@@ -66,8 +67,8 @@ async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(da
     write = writes("write_file", **HELLO)
     with ScriptedLlm(write, write, write, writes("finish", summary="done")) as llm:
         assert await run_llm(daemon, llm) == 0
-    refusal = next(e for _, e in daemon.history if e["result"] == "blocked")
-    why, _, advice = refusal["message"].partition(WHAT_ELSE)
+    refusal = next(e.event for e in daemon.recorded if isinstance(e.event, ev.ActionBlocked))
+    why, _, advice = refusal.message.partition(WHAT_ELSE)
     assert why.strip() in llm.prompt(3)
     assert advice not in llm.prompt(3)  # it names a tool that is not offered
     assert "write_file" in llm.offered(2)
