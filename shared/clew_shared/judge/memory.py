@@ -150,45 +150,37 @@ def take(memory: Memory, of: Outcome) -> float:
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
-    found = _learn(memory, reading, again=known is not None, other=other)
+    gain, varied, new, answer = _learn(memory, reading, again=known is not None, other=other)
     if of.moved and (other or not reading.about):
         memory.worked = memory.step
-    if found.gain > NEWS and of.moved and not of.world:
+    if gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    memory.same = memory.same + 1 if memory.last == found.answer else 0
-    memory.last = found.answer
+    memory.same = memory.same + 1 if memory.last == answer else 0
+    memory.last = answer
     asks_on = known is None and not failed and memory.same < SAME_MAX
     excuses = asks_on + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
-    if known and known[1] != found.answer:
+    cost = 0.0 if wrote and fresh else (1 - varied / 2) * MILD**excuses
+    if known and known[1] != answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    _stay(memory, of, found.answer, failed=failed, cost=cost * MILD**renewed)
-    _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
-    gain = max(found.gain, wrote)
-    news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
+    _stay(memory, of, answer, failed=failed, cost=cost * MILD**renewed)
+    _keep(memory.asked, reading.asked, (memory.world, answer), FEW_MAX)
+    gain = max(gain, wrote)
+    news = _new_line(of, new, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
     by_itself |= renewed  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
     return gain
 
 
-@dataclass(slots=True)
-class Found:
-    """What an answer brings, its new lines, and a hash that stands for it without noise.
+def _learn(
+    memory: Memory, reading: Reading, *, again: bool, other: bool
+) -> tuple[float, float, list[str], str]:
+    """Take in an answer; `again`: to a known question, `other`: about another thing.
 
-    `varied` is the share that differs in numbers alone.
+    Return its gain, the share of it that differs in numbers alone, its new lines, and a hash for it without noise.
     """
-
-    gain: float
-    varied: float
-    fresh: frozenset[str]
-    answer: str
-
-
-def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Found:
-    """Return what an answer brings, and take it in; `again`: to a known question, `other`: about another thing."""
     found = each(reading.lines)
     pairs = list(zip(found[::2], found[1::2], strict=True))
     facts, numbers = memory.facts, reading.numbers
@@ -219,17 +211,17 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
         memory.taught = memory.step
     numbered = MUCH * varied if other and not again else HALF * max(rises / n, not again and varied)
     answer = hashed("".join(sorted(kept or found[::2])))
-    return Found(max(taught, numbered), varied, frozenset(new), answer)
+    return max(taught, numbered), varied, new, answer
 
 
-def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
+def _new_line(of: Outcome, fresh: list[str], *, failed: bool) -> str:
     """Return the first line that is new of what is on record of an answer, of an error its key line, else the head."""
-    new = (
+    lines = (
         one_line(line)
         for line in of.text.splitlines()
         if any(hashed(row) in fresh for row in rows_of(laid_out(line)))
     )
-    return (key_line("\n".join(new)) if failed else next(new, "")) or of.head
+    return (key_line("\n".join(lines)) if failed else next(lines, "")) or of.head
 
 
 def _new_words(memory: Memory, reading: Reading) -> int:
