@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line
+from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, paragraph
 from clew_daemon.reading.queries import ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean
 
@@ -109,25 +109,19 @@ def action_lines(goal: str, action: Action) -> list[Line]:
     head = (f"#{action['seq']}  {clean(action['name'])}  ", "bold")
     lines: list[Line] = [[head, (result, RESULT_STYLE.get(result, ""))]]
     for name, value in facts.items():
-        lines += _text(f"{name}: ", value) if value else []
+        lines += paragraph(f"{name}: ", value) if value else []
     lines.append([("arguments:", "bold")])
     for name, value in action["args"].items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines += _text(f"{INDENT}{clean(name)}: ", shown)
+        first, *rest = _lines_of(shown) or [""]
+        lines.append([(f"{INDENT}{clean(name)}: ", "bold"), ("" if rest else first, "")])
+        lines += [[(f"{INDENT * 2}{line}", "")] for line in ([first, *rest] if rest else ())]
     if action["result"] in (None, "blocked"):
         return lines
     output = _lines_of(action["output"])
     if not output:
         return [*lines, [("output: ", "bold"), ("none", "dim")]]
     return [*lines, [("output:", "bold")], *([(f"{INDENT}{line}", "")] for line in output)]
-
-
-def _text(label: str, text: str) -> list[Line]:
-    lines = _lines_of(text)
-    if len(lines) < 2:
-        return [[(label, "bold"), ("".join(lines), "")]]
-    indent = " " * (len(label) - len(label.lstrip())) + INDENT
-    return [[(label.rstrip(), "bold")], *([(f"{indent}{line}", "")] for line in lines)]
 
 
 def _lines_of(text: str) -> list[str]:

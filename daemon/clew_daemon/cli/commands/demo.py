@@ -32,7 +32,7 @@ from clew_shared.exit_codes import ExitCode
 
 REPORT_S, DEMO_S, ACCEPT_S = 30.0, 180.0, 20.0
 START_S, STOP_S = 30.0, 20.0
-POLL_S, WATCH_S = 0.05, 0.03
+POLL_S = 0.05
 KILLS_MIN = 3
 LOG_LINES_SHOWN = 5
 PAUSE_S = 0.4  # the length of each step, so that there is something to see, and to kill
@@ -84,7 +84,7 @@ def _played(home: Path, *, chaos: bool) -> bool:
             if one.goal is None:
                 raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")
         goals = [one.goal for one in given if one.goal]
-        passed = watch(instance, goals, each, stays=False, poll_s=WATCH_S)
+        passed = watch(instance, goals, each)
         for report in [instance.places.outbox / f"{goal}.md" for goal in goals]:
             if not _reached(report.exists, REPORT_S):
                 raise CliError(f"there is no report {report}")

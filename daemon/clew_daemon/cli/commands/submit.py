@@ -77,8 +77,7 @@ def submit(
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
         raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
-    files = [(each.source.name, each.raw) for each in checked]
-    dropped = submission.drop_all(instance, files)
+    dropped = submission.drop_all(instance, ((one.source.name, one.raw) for one in checked))
     code: int | None = None
     try:
         if is_running:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clew_daemon.reading.describe import Entry
     from clew_shared.record.state import State
 
-POLL_S = 0.1
+POLL_S, DEMO_POLL_S = 0.1, 0.03
 REPORT_S = 2.0
 OUTPUT_LINES = 3
 OUTPUT_CHARS = 200
@@ -55,22 +55,19 @@ def command(instance: Instance, goals: tuple[str, ...]) -> None:
     raise click.exceptions.Exit(0 if is_completed else ExitCode.FAILED)
 
 
+Each = Callable[[Sequence[GoalView]], None]
+
+
 def watch(
-    instance: Instance,
-    goals: Sequence[str],
-    each: Callable[[Sequence[GoalView]], None] | None = None,
-    *,
-    attach: bool = False,
-    stays: bool = True,
-    poll_s: float = POLL_S,
+    instance: Instance, goals: Sequence[str], each: Each | None = None, *, attach: bool = False
 ) -> bool:
     """Show the goals until none goes on without a person; return whether all were completed.
 
     No `goals` means all goals, until Ctrl-C. Earlier events are shown from the beginning, or with `attach` only the
-    last actions. `each` is called with the details of the goals after every look. `stays` says that the daemon
-    outlives a Ctrl-C here. Raises CliError if the daemon ends and does not start again.
+    last actions. `each` is called with the details of the goals after every look: in the demo, whose daemon ends with
+    a Ctrl-C here. Raises CliError if the daemon ends and does not start again.
     """
-    watched = Watched(instance, goals, attach=attach)
+    watched, stays = Watched(instance, goals, attach=attach), each is None
     was_at_rest: bool | None = None
     try:
         foot = FOOT if stays else ""
@@ -87,7 +84,7 @@ def watch(
                     report_until = report_until or now + (REPORT_S if stays else 0.0)
                     if now >= report_until or watched.are_reported:
                         break
-                time.sleep(poll_s)
+                time.sleep(POLL_S if stays else DEMO_POLL_S)
     except KeyboardInterrupt:
         if not stays:
             raise
