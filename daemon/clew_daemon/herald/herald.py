@@ -33,8 +33,7 @@ class Herald:
     """Follows the ledger; `book` has how far each part of it has got."""
 
     def __init__(self, instance: Instance, book: Book) -> None:
-        self._ledger = instance.ledger
-        self._book = book
+        self._ledger, self._book = instance.ledger, book
         self._situation = Situation(instance)
         self._is_loaded = False
         self._asked_at = float("-inf")

@@ -114,8 +114,7 @@ class PastEvents:
     """The events of a ledger up to one of them, for the prompt of an earlier turn."""
 
     def __init__(self, ledger: ReadableEvents, until: int) -> None:
-        self._ledger = ledger
-        self._until = until
+        self._ledger, self._until = ledger, until
 
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
         rows = self._ledger.read(goal, after, limit)

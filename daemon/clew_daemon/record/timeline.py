@@ -96,9 +96,7 @@ class TimelineFold(EventFold[None]):
         self.lanes: list[Lane] = []
         self.turns: deque[Turn] = deque(maxlen=100)
         self.refusals: deque[RefusedAction] = deque(maxlen=REFUSALS_KEPT)
-        self.began = 0.0
-        self._marks = 0
-        self._attempt = 1
+        self.began, self._marks, self._attempt = 0.0, 0, 1
         self._flying: dict[int, tuple[Mark, str]] = {}
         self._said: dict[str, str] = {}
 

@@ -1,6 +1,5 @@
 """What a ledger is given and gives, and what can be wrong with one, each with advice for a person."""
 
-from bisect import bisect_left
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -28,27 +27,13 @@ class LedgerState(Enum):
     FAILED = "failed"
 
 
-class CommitTimes:
-    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread at a time."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
-
-
 class LedgerError(Exception):
     """The ledger at `path` cannot be used: `what` is wrong, `hint` is what to do."""
 
     def __init__(self, path: Path, what: str, hint: str) -> None:
         colon = "" if what.startswith(("is ", "has ", "cannot ")) else ":"
         super().__init__(f"ledger {path}{colon} {what}; {hint}")
-        self.path = path
-        self.what = what
-        self.hint = hint
+        self.path, self.what, self.hint = path, what, hint
 
 
 class LedgerFailed(LedgerError):

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -21,13 +22,7 @@ import apsw
 
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.chain import Tips, sealed
-from clew_shared.ledger.errors import (
-    CommitTimes,
-    LedgerFailed,
-    LedgerLostError,
-    LedgerState,
-    NewEvent,
-)
+from clew_shared.ledger.errors import BOUNDS_S, LedgerFailed, LedgerLostError, LedgerState, NewEvent
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.reader import ReadSide
 
@@ -53,6 +48,18 @@ class Job:
     done: asyncio.Future[None]
     count: int
     size: int  # bytes
+
+
+class CommitTimes:
+    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread at a time."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds
 
 
 class Ledger(ReadSide):

@@ -18,8 +18,7 @@ class TurnLedger(ReadSide):
 
     def __init__(self, path: Path, con: apsw.Connection) -> None:
         super().__init__(path)
-        self._con = con
-        self._tips = Tips(con)
+        self._con, self._tips = con, Tips(con)
         self._failed: LedgerFailed | None = None
         self._checkpoints = opening.Checkpoints(con)
 
