@@ -115,9 +115,8 @@ class Metrics(Collector):
                 if series[0] == name:
                     family.add_metric(series[1:], count)
             yield family
-        yield core.GaugeMetricFamily(
-            "clew_daemon_up", "Whether the daemon answers.", int(bool(health))
-        )
+        up = int(health is not None)
+        yield core.GaugeMetricFamily("clew_daemon_up", "Whether the daemon answers.", up)
         if health is not None:
             yield _commits(health)
 

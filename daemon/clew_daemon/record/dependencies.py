@@ -41,9 +41,7 @@ def named(text: str, names: Mapping[str, str], ended: Is, besides: str = "") -> 
     known = [(goal, name) for goal, name in names.items() if goal != besides]
     if bearers := [goal for goal, name in known if name and name == text]:
         return [_bearer(bearers, ended)]
-    found = [
-        (g, name) for g, name in known if g.startswith(text) or (name and name.startswith(text))
-    ]
+    found = [(g, n) for g, n in known if g.startswith(text) or (n and n.startswith(text))]
     goals, shared = [goal for goal, _ in found], {name for _, name in found}
     if text and len(shared) == 1 and shared.pop().startswith(text):
         return [_bearer(goals, ended)]

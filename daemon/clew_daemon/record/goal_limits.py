@@ -19,9 +19,8 @@ def action_limit(
 ) -> ActionLimit:
     """Return how long an action may take: by its block in the goal file, by the goal file, or by the config."""
     steps = state.subtask.steps if is_runbook and state.subtask else []
-    own = [
-        s["timeout_s"] for s in steps if (s["tool"], s["args"]) == (tool, args) and "timeout_s" in s
-    ]
+    same = (s for s in steps if (s["tool"], s["args"]) == (tool, args))
+    own = [s["timeout_s"] for s in same if "timeout_s" in s]
     if own:
         return max(own), "`timeout=` of its block in the goal file"
     if state.spec.timeout_s:

@@ -33,16 +33,12 @@ class GoalStore(GoalEvents):
         super().__init__(ledger, {*over}, {s.goal_id: n for s, n in rest})
         self.settings = settings
         self.accepting = OrderedTurns()
-        self.cores: dict[str, Core] = {
-            goal: self._core(state)
-            for goal, state in in_order([*over.values(), *(s for s, _ in rest)]).items()
-        }
+        states = in_order([*over.values(), *(s for s, _ in rest)])
+        self.cores = {goal: self._core(state) for goal, state in states.items()}
         bodies = reversed(ledger.own("goal_forgotten"))
         ends = {e.goal: e.status for e in map(GoalForgotten.model_validate_json, bodies)}
         self.gone = {goal: ends.get(goal, "") for goal in ledger.purged()}
-        self.identities = {
-            core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
-        }
+        self.identities = {s.identity: goal for goal, s in states.items() if s.identity}
         self.names = {core.state.spec.name for core in self.cores.values()}
 
     def states(self) -> dict[str, State]:

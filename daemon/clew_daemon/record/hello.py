@@ -37,6 +37,7 @@ def hello_answer(
     is_llm = isinstance(agent, LlmAgentSettings)
     fold = _transcript(state, ledger, settings.context.max_tokens, whole=is_llm)
     folded = fold.folded if is_llm else 0
+    terms = state.spec.model_dump(include=set(wire.GoalTerms.model_fields))
     return fitted(
         wire.HelloAnswer(
             protocol=1,
@@ -50,9 +51,7 @@ def hello_answer(
             notes=state.spec.notes,
             feedback=tuple(state.guidance.feedback),
             checks=state.spec.checks,
-            spec=wire.GoalTerms.model_validate(
-                state.spec.model_dump(include=set(wire.GoalTerms.model_fields))
-            ),
+            spec=wire.GoalTerms.model_validate(terms),
             attempt=_attempt_terms(state, settings),
             options=wire.HelloOptions.model_validate(agent_options(settings, agent)),
         )
@@ -127,14 +126,12 @@ def _attempt_terms(state: State, settings: Settings) -> wire.AttemptTerms:
     return wire.AttemptTerms.model_validate(asdict(present) | own)
 
 
-def _transcript(
-    state: State, ledger: ReadableEvents, max_tokens: int, *, whole: bool
-) -> TranscriptFold:
+def _transcript(state: State, ledger: ReadableEvents, room: int, *, whole: bool) -> TranscriptFold:
     """Return the present conversation from the start of the subtask or its attempt, or from the last actions kept."""
     began = max(state.plan.subtask_seq, state.attempt.seq)
     actions = state.subtask.actions if state.subtask and not whole else []
     since = max(began, actions[0].seq - 1) if actions else began
-    fold = TranscriptFold(lambda of: output_text(ledger, of), max_tokens, since)
+    fold = TranscriptFold(lambda of: output_text(ledger, of), room, since)
     for _ in catch_up(fold, ledger, state.goal_id):
         pass
     return fold

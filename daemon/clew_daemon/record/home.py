@@ -18,11 +18,9 @@ UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 
 def here(state: Path) -> HomeKnown:
     """Return the home whose state folder is `state`, as this process sees it; raises OSError."""
-    folder, (host, namespace) = os.path.realpath(state), lock.here()
+    folder, (host, space) = os.path.realpath(state), lock.here()
     known = identity.of_path(folder)
-    return HomeKnown(
-        at=time.time(), identity=known, path=folder, host=host, pid_namespace=namespace
-    )
+    return HomeKnown(at=time.time(), identity=known, path=folder, host=host, pid_namespace=space)
 
 
 def last(ledger: ReadSide) -> HomeKnown | None:

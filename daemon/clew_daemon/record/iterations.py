@@ -77,14 +77,12 @@ class IterationFold(EventFold[IterationRecord]):
 
 def _record(event: ev.Reflected, after: int) -> IterationRecord:
     """Return the record of one turn; iterations that the agent does not count are counted as in the state."""
-    given = event.record
+    given, told = event.record, event.record.get("tool_calls") or ()
     return {
         "iteration": max(after + 1, event.iteration),
         "timestamp": iso(event.at),
         "mode": "deep" if given.get("mode") == "deep" else "fast",
-        "tool_calls": [
-            _call(one) for one in given.get("tool_calls") or () if isinstance(one, dict)
-        ],
+        "tool_calls": [_call(one) for one in told if isinstance(one, dict)],
         "synthesis": as_text(given.get("synthesis")),
         "progress_assessment": event.assessment,
         "user_feedback": as_text(given.get("user_feedback")),
@@ -95,16 +93,14 @@ def _call(given: Mapping[str, object]) -> IterationCall:
     outcome, output = _outcome_and_output(given)
     time_s = _number(given.get("execution_time"))
     cost = _dict(given.get("cost"))
+    tokens, spent_s = int(_number(cost.get("tokens"))), _number(cost.get("time", time_s))
     return {
         "tool": as_text(given.get("tool") or given.get("name")) or "?",
         "params": _dict(given.get("params", given.get("args"))),
         "raw_output": output[:RAW_OUTPUT_CHARS],
         "outcome": outcome,
         "execution_time": time_s,
-        "cost": {
-            "tokens": int(_number(cost.get("tokens"))),
-            "time": _number(cost.get("time", time_s)),
-        },
+        "cost": {"tokens": tokens, "time": spent_s},
         "tool_selection_rationale": as_text(given.get("tool_selection_rationale")),
         "insights": as_text(given.get("insights")),
         "learning": as_text(given.get("learning")),

@@ -91,12 +91,7 @@ class Ledger(ReadSide):
 
     @classmethod
     def open(
-        cls,
-        path: Path,
-        *,
-        on_state: OnState = None,
-        vfs: str | None = None,
-        lock: Lock | None = None,
+        cls, path: Path, *, on_state: OnState = None, vfs: str = "", lock: Lock | None = None
     ) -> Self:
         """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
 
@@ -109,7 +104,7 @@ class Ledger(ReadSide):
             held = lock or undo.enter_context(acquire(beside(path), role=WRITER))
             if not held.held or held.path != beside(path):
                 raise ValueError(f"{held.path} is not the held lock of {path}")
-            con = opening.open_writing(path, vfs=vfs)
+            con = opening.open_writing(path, vfs=vfs or None)
             undo.callback(con.close)
             opened = cls(path, con, on_state, held, owns_lock=lock is None)
             undo.pop_all()

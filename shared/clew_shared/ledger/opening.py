@@ -126,9 +126,7 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
     with con:  # one view of it, also while another process is making the ledger
         application = con.pragma("application_id")
         version: int = con.pragma("user_version")
-        empty = con.pragma("page_count") == 0 or (
-            version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
-        )
+        empty = version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
     if application != schema.APPLICATION_ID and not empty:
         raise corrupt(path, "is a database of another program")
     if version > known:
