@@ -205,16 +205,12 @@ class Proving:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
-            done = await executor.prepare(
-                ViewRequest(
-                    take=take,
-                    settings=take != "work" and self._settings,
-                    copy_from=source,
-                    copy_bytes=settings.proof.copy_mb << 20,
-                    without=bool(state.spec.setup),
-                    **self._basis(tree, keep),
-                )
-            )
+            request = ViewRequest(
+                take=take, settings=take != "work" and self._settings, copy_from=source,
+                copy_bytes=settings.proof.copy_mb << 20, without=bool(state.spec.setup),
+                **self._basis(tree, keep),
+            )  # fmt: skip
+            done = await executor.prepare(request)
             if done.fault:
                 raise ExecutorDied(f"no view could be made: {done.fault}")
             if state.spec.setup:
@@ -245,11 +241,8 @@ class Proving:
         view = runs.view or {}
         failing = rules.failing_run(view)
         return snap.ProofMade(
-            at=0.0,
-            world="",
-            label=found.label,
+            at=0.0, world="", label=found.label, why=redact(found.why),
             files=tuple(map(redact, found.files[:FILES_SHOWN])),
-            why=redact(found.why),
             output=_end(view[failing]) if failing else "",
             taken_away=_taken_away(seen) if seen else (),
             checks=tuple(

@@ -99,16 +99,10 @@ class WorkspaceVisit:
         core, span = self._core, result.span
         work = await asyncio.to_thread(planning.restoration, result.plan, theirs=theirs)
         event = snap.UndoStarted(
-            at=time.time(),
-            scope=span.scope,
-            task_idx=span.place[0],
-            subtask_idx=span.place[1],
-            first=span.first,
-            last=span.last,
-            entries=len(work.entries),
-            theirs=theirs,
+            at=time.time(), scope=span.scope, task_idx=span.place[0], subtask_idx=span.place[1],
+            first=span.first, last=span.last, entries=len(work.entries), theirs=theirs,
             workspace=core.state.workspace,
-        )
+        )  # fmt: skip
         begun = await self._begin(event, work)
         return await self._restore(begun, work, replace(result, overwritten=theirs))
 
@@ -155,15 +149,10 @@ class WorkspaceVisit:
         """Record that an undo is complete."""
         folders = {one.name for one in work.entries if one.is_folder}
         event = snap.UndoFinished(
-            at=time.time(),
-            of=begun,
-            restored=len(own),
-            folders=sum(name in folders for name, _ in own),
-            own=tuple(own[:NAMES_MAX]),
-            left=tuple(result.failed)[:NAMES_MAX],
-            left_total=len(result.failed),
-            resumed=result.first is None,
-        )
+            at=time.time(), of=begun, restored=len(own), own=tuple(own[:NAMES_MAX]),
+            folders=sum(name in folders for name, _ in own), resumed=result.first is None,
+            left=tuple(result.failed)[:NAMES_MAX], left_total=len(result.failed),
+        )  # fmt: skip
         await self._parts.goals.emit(self._core, event)
         return replace(result, finished=event)
 
