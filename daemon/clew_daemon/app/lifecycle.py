@@ -264,7 +264,8 @@ async def complete_undos(daemon: DaemonParts, starting: Callable[[str, float], N
         starting(f"starting: completing the undo of {goal}", 2 * UNDO_S)
         try:
             async with asyncio.timeout(UNDO_S):
-                await undo.complete(daemon, await daemon.goals.whole(goal))
+                async with undo.visit(daemon, await daemon.goals.whole(goal)) as there:
+                    await there.resume()
         except (VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
             log.error("undo.failed", goal=goal, reason=str(error) or "it took too long")  # noqa: TRY400 - a reason
 

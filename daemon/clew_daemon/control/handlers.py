@@ -153,7 +153,8 @@ class ControlHandlers:
         await self._supervisor.halt(goal, "accept")
         with self._supervisor.hold(goal):
             try:
-                tree = await undo.tree_now(self._d, core)
+                async with undo.visit(self._d, core) as there:
+                    tree = (await there.snapshot("end")).tree
             except VisitFailed as error:
                 raise ControlError(f"{goal}: {error}") from None
             if tree != made.tree:

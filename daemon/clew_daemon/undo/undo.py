@@ -229,18 +229,6 @@ async def visit_within(
         await to_its_end(executors.end(), END_S)  # nothing outlives a run that is cancelled now
 
 
-async def tree_now(parts: DaemonParts, core: Core) -> str:
-    """Return the tree of a new snapshot of a goal's workspace; raises VisitFailed."""
-    async with visit(parts, core) as there:
-        return (await there.snapshot("end")).tree
-
-
-async def complete(parts: DaemonParts, core: Core) -> None:
-    """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
-    async with visit(parts, core) as there:
-        await there.resume()
-
-
 async def undo(
     parts: DaemonParts,
     core: Core,

@@ -148,16 +148,15 @@ class Box:
         elif self.pidns and self.report.userns:
             kernel.keep_capabilities(())
         if enabled:
-            unix = self.unix and (acts or cli)
-            seccomp.confine(
-                seccomp.Walls(
-                    families=seccomp.families(network=self._network, unix=unix),
-                    thinks=not acts,
-                    execs=spec.kind != "agent",
-                    sees_others=not self.pidns,
-                    pretends=cli,
-                )
+            walls = seccomp.Walls(
+                network=self._network,
+                unix=self.unix and (acts or cli),
+                thinks=not acts,
+                execs=spec.kind != "agent",
+                sees_others=not self.pidns,
+                pretends=cli,
             )
+            seccomp.confine(walls)
         return [*lacking, *([_ANY_PORT] if cli and abi < landlock.NETWORK_ABI else [])]
 
     def commands_rules(self) -> int:

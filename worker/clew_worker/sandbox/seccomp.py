@@ -83,24 +83,18 @@ available = kernel.MACHINE in _AUDIT_ARCH
 class Walls:
     """The restrictions of one cell, besides those of all cells.
 
-    families: socket families that it may use. thinks: it may not change modes or times of files, trace, or make
-    programs in memory. execs: it may start programs. sees_others: it has no PID and IPC namespace. pretends: a change
-    of modes or times has no effect and reports success: foreign programs rely on it for files of their own.
+    network, unix: it may use sockets of these kinds; a socket pair is always allowed. thinks: it may not change modes
+    or times of files, trace, or make programs in memory. execs: it may start programs. sees_others: it has no
+    PID and IPC namespace. pretends: a change of modes or times has no effect and reports success: foreign programs rely
+    on it for files of their own.
     """
 
-    families: frozenset[int]
+    network: bool
+    unix: bool
     thinks: bool
     execs: bool
     sees_others: bool
     pretends: bool = False
-
-
-def families(*, network: bool, unix: bool) -> frozenset[int]:
-    """Return the socket families that a cell may use; a socket pair is always allowed."""
-    found = {socket.AF_INET, socket.AF_INET6} if network else set()
-    if unix:
-        found.add(socket.AF_UNIX)
-    return frozenset({*map(int, found), int(socket.AF_NETLINK)})
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -132,10 +126,11 @@ def _if_equal(number: int, *values: int) -> bytes:
     return _argument(number) + b"".join(tests)
 
 
-def _socket(allowed: frozenset[int]) -> bytes:
-    """Allow sockets of these families; of netlink only those that query addresses and routes."""
+def _socket(*, network: bool, unix: bool) -> bytes:
+    """Allow sockets of these kinds; of netlink only those that query addresses and routes."""
     refuse = _refuse(errno.EAFNOSUPPORT)
-    tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in sorted(allowed - {socket.AF_NETLINK})]
+    allowed = [*([socket.AF_UNIX] * unix), *([socket.AF_INET, socket.AF_INET6] * network)]
+    tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in allowed]
     route = _argument(2) + _step(_JUMP_EQ, _NETLINK_ROUTE, 1, 0) + refuse
     return (
         _argument(0) + b"".join(tests) + _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse + route
@@ -162,11 +157,11 @@ def _rules(machine: str, walls: Walls) -> dict[int, bytes]:
 
     decide(eperm, *_ADMINISTRATION, "prying")
     decide(enosys, "kernel doors", "io_uring", "clone3")
-    decide(_socket(walls.families), "socket")
+    decide(_socket(network=walls.network, unix=walls.unix), "socket")
     decide(_if_any_of(_NEW_NAMESPACES & ~_NEW_TIME), "clone")
     decide(_if_any_of(_NEW_NAMESPACES), "unshare")
     decide(_if_equal(1, _TIOCSTI, _TIOCLINUX), "ioctl")
-    if socket.AF_UNIX not in walls.families:
+    if not walls.unix:
         decide(_socketpair(), "socketpair")
     if walls.thinks:
         decide(eperm, "tracing")
