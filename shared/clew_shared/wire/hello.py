@@ -94,9 +94,6 @@ SentEntry = Annotated[
 ]
 
 
-# ---- the state
-
-
 _SENT = {
     "description", "status", "tasks", "subtasks", "attempts", "last_failure", "actions_total", "actions", "steps",
     "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx", "subtask_idx", "epoch",
@@ -215,9 +212,6 @@ class HelloState(AnswerModel):
         """The pending subtasks that the required replan may replace, in the order of their numbers from 1."""
         subtasks = self.task.subtasks if self.replan_required == "task" else self.subtasks
         return [s for s in subtasks if s.status == StepStatus.PENDING]
-
-
-# ---- the configuration
 
 
 class _ConfigTable(AnswerModel):

@@ -5,7 +5,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from clew_shared.files import remove_tree
+from clew_shared.files import closing, remove_tree
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.sandbox import interpreter
 
@@ -24,11 +24,8 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     clear(Path(tmp), ())
     if unix:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        at = os.open(tmp, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with closing(os.open(tmp, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
             listener.bind(f"/proc/self/fd/{at}/{SOCKET}")  # its path is limited to 108 bytes
-        finally:
-            os.close(at)
         listener.listen(CONNECTIONS_MAX)
         return spec, listener
     listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)

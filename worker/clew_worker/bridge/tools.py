@@ -26,6 +26,11 @@ A call that is refused was done before with the same result: read the refusal an
 A call that takes long is answered with "still running": call clew_wait with its number.
 A question in your text is not answered. If only a person can help, call clew_ask."""
 
+INTERRUPTED = (
+    "You were interrupted and have been started again. What clew has on record holds, also where you remember "
+    "something else; what was running may or may not have had its effect."
+)
+
 ACTIONS: Mapping[str, str] = {
     "clew_run": "run_cmd",
     "clew_read": "read_file",
@@ -158,16 +163,9 @@ def first_prompt(hello: HelloAnswer) -> str:
 def resume_prompt(hello: HelloAnswer) -> str:
     """Return the prompt that continues the CLI's own session after it was interrupted."""
     view = _view(hello)
-    known = told(view)
-    return _paragraphs(
-        "You were interrupted and have been started again. What clew has on record holds, also where you remember "
-        "something else; what was running may or may not have had its effect.",
-        known["finished"],
-        known["subtask"],
-        _latest(view),
-        feedback_text(hello.feedback),
-        _now(hello.state),
-    )
+    known, said = told(view), feedback_text(hello.feedback)
+    known_parts = known["finished"], known["subtask"], _latest(view)
+    return _paragraphs(INTERRUPTED, *known_parts, said, _now(hello.state))
 
 
 def next_prompt(

@@ -147,7 +147,7 @@ class ContextManager:
         """
         goal = self._goal
         advanced = goal.advance()
-        if not advanced and all_done(goal.state.goal):
+        if not advanced and all_done(goal.work.goal):
             goal.finish("", success=True)
         return advanced
 
@@ -170,7 +170,7 @@ class ContextManager:
         """Return the state of the work in at most `max_chars` characters, for an LLM's prompt."""
         goal = self._goal
         goal.settle()
-        return compact_context(goal.state, max_chars, recent_actions=goal.recent_actions)
+        return compact_context(goal.work.recorded, max_chars, recent_actions=goal.recent_actions)
 
     def get_loop_summary(self) -> str:
         """Return the loops that were found and the actions that are blocked, one a line."""
@@ -182,7 +182,7 @@ class ContextManager:
             about = loop["action_signature"] or loop["evidence"]
             to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
             lines.append(f"{loop['kind']}{count}: {about}{to}")
-        lines += [f"blocked: {signature}" for signature in goal.state.blocked_actions]
+        lines += [f"blocked: {signature}" for signature in goal.work.blocked_actions]
         return "\n".join(lines) if lines[1:] else "No loops detected."
 
     def save(self) -> None:

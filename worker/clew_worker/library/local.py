@@ -87,7 +87,8 @@ class LocalGoal:
 
     @property
     def loops_found(self) -> list[View]:
-        return self._published.loops
+        history = self._published.history
+        return history.loops if history else []
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         with self._turn() as at:
@@ -248,27 +249,22 @@ class _Published:
         self._files = ContextDir(str(folder.resolve()))
         self._records = records
         self._state_written = 0.0
-        self._history: HistoryFold | None = None  # None: rebuild the files
-
-    @property
-    def loops(self) -> list[View]:
-        """The entries of loops.json."""
-        return self._history.loops if self._history else []
+        self.history: HistoryFold | None = None  # None: rebuild the files
 
     def forget(self) -> None:
         """Rebuild the files the next time: another process has written to the ledger."""
-        self._history = None
+        self.history = None
 
     def write(self, state: State, done: Sequence[RecordedEvent]) -> None:
         """Write the new events; after a failure the next call rebuilds the files."""
-        history, self._history = self._history, None
+        history, self.history = self.history, None
         with suppress(OSError, LedgerError):  # what happened is recorded
             if history is None or not self._has_added(state, done, history):
                 history = HistoryFold()
                 events = ((e.seq, decode(e.body)) for e in self._records.read(state.goal_id))
                 lines = self._lines(history, events)
                 self._files.rebuild(state_view(state), lines, history.loops)
-            self._history = history
+            self.history = history
 
     def _has_added(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
         lines = list(self._lines(history, ((one.seq, one.event) for one in done)))

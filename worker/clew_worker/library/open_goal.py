@@ -100,20 +100,21 @@ class WorkState:
     epoch: int  # the number of this opening, from 1
     iteration: int  # the number of reported turns
     seq: int  # that of the last recorded event
+    recorded: State
 
     def __init__(self, state: State) -> None:
         self.note(state)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name == "recorded":
             raise AttributeError(name)
-        return getattr(self._state, name)
+        return getattr(self.recorded, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OF_STATE:
-            setattr(self._state, name, value)
+            setattr(self.recorded, name, value)
         elif name == "loop_counts":
-            self._state.loops.scope.loop_counts = dict(value)
+            self.recorded.loops.scope.loop_counts = dict(value)
         else:
             shown = Signatures(value) if name == "blocked_actions" else value
             object.__setattr__(self, name, shown)
@@ -121,11 +122,11 @@ class WorkState:
     @property
     def replan_required(self) -> str | None:
         """Who must find another way: None, "task", "goal" or "person"."""
-        return self._state.plan.replan_required or None
+        return self.recorded.plan.replan_required or None
 
     def note(self, state: State) -> None:
         """Show this state, and treat it as the recorded one."""
-        self._state = state
+        self.recorded = state
         self.blocked_actions = Signatures(state.blocked_actions)
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
         self._noted = self._now()

@@ -81,11 +81,6 @@ class RemoteGoal:
         self._look()
         return self._work
 
-    @property
-    def state(self) -> State:
-        self._look()
-        return self._state
-
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         return answer_of(self._call(Judged, "record", tool=tool, args=args, **_outcome(report)))
 
@@ -97,7 +92,7 @@ class RemoteGoal:
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
-        after = self.state.proofs.last_action
+        after = self.work.recorded.proofs.last_action
         self._probes |= {name: (passed, after) for name, passed in probes.items()}
         self._show_probes()
         self._work.note(self._state)
