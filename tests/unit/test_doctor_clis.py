@@ -10,14 +10,8 @@ from clew_shared.wire.nursery import SandboxReport
 
 
 def report(abi=7, network_off="netns"):
-    return SandboxReport(
-        landlock_abi=abi,
-        scopes=abi >= 6,
-        isolation="pidns",
-        userns=True,
-        network_off=network_off,
-        seccomp=True,
-    )
+    known = {"isolation": "pidns", "userns": True, "network_off": network_off}
+    return SandboxReport(landlock_abi=abi, **known)
 
 
 def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch, clew):

@@ -35,7 +35,6 @@ class ExecutorReady(WireMessage):
     """The executor answers from now on."""
 
     type: Literal["ready"] = "ready"
-    pid: int  # in its own PID namespace: only for logs
 
 
 class ExecutorFailed(WireMessage):

@@ -100,11 +100,9 @@ class SandboxReport(WireMessage):
     """What this kernel offers this user; `messages` are sentences for `clew doctor`."""
 
     landlock_abi: int  # 0: none
-    scopes: bool  # signals and abstract sockets are confined (ABI 6)
     isolation: Isolation
     userns: bool  # the PID namespace comes from a user namespace
     network_off: Literal["netns", "seccomp", "none"]  # how `network = false` would hold
-    seccomp: bool
     messages: tuple[str, ...] = ()
 
 

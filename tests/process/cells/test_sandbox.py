@@ -16,11 +16,9 @@ needs_landlock = pytest.mark.skipif(
 )
 REPORT = SandboxReport(
     landlock_abi=sandbox.landlock.abi(),
-    scopes=True,
     isolation="guard",
     userns=False,
     network_off="seccomp",
-    seccomp=True,
 )
 
 

@@ -65,7 +65,7 @@ class ExecutorServer:
 
     def serve(self) -> int:
         """Answer requests until the daemon hangs up."""
-        self._wire.send(ex.ExecutorReady(pid=os.getpid()))
+        self._wire.send(ex.ExecutorReady())
         while (request := self._wire.next_request()) is not None:
             self._commands.reap()
             try:

@@ -74,11 +74,9 @@ def probe() -> SandboxReport:
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,
-        scopes=abi >= landlock.SCOPES_ABI,
         isolation="pidns" if pidns else "guard",
         userns=pidns and userns,
         network_off="netns" if netns else fallback,
-        seccomp=seccomp.available,
         messages=(*landlocked, *(text for works, text in sentences if not works)),
     )
 
