@@ -5,7 +5,7 @@ Agent and daemon have the same answer, so that `clew context` shows what the mod
 messages (that is `layout`) and nothing of HTTP.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Self
 
 from clew_shared.prompt.reasoning import RELEVANCES
@@ -189,8 +189,7 @@ def listing(tools: tuple[Tool, ...]) -> str:
 
 def schema_of(tool: Tool) -> Schema:
     """Return a tool in the form of the chat completions API."""
-    names = ("name", "description", "parameters")
-    return {"type": "function", "function": {name: getattr(tool, name) for name in names}}
+    return {"type": "function", "function": asdict(tool)}
 
 
 def _short(tool: Tool, *, few: bool) -> Tool:
