@@ -13,17 +13,16 @@ HANG_MAX_S = 60
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer; `hang` waits (until the server is closed), `after` for an event, `cut` drops the line midway."""
+    """One HTTP answer; `hang` waits (until the server is closed), `cut` drops the line midway."""
 
     body: bytes = b"{}"
     status: int = 200
     headers: dict = field(default_factory=dict)
     hang: bool = False
-    after: threading.Event | None = None
     cut: bool = False
 
 
-def completion(message, finish_reason="stop", usage=(100, 10)):
+def completion(message, finish_reason="stop"):
     answer = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -31,9 +30,9 @@ def completion(message, finish_reason="stop", usage=(100, 10)):
         "model": "scripted",
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
         "usage": {
-            "prompt_tokens": usage[0],
-            "completion_tokens": usage[1],
-            "total_tokens": sum(usage),
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "total_tokens": 110,
             "prompt_tokens_details": {"cached_tokens": 50},
         },
     }
@@ -80,7 +79,6 @@ class ScriptedLlm:
         self.then = then or fails(500, "the script is over")
         self.requests = []
         self.headers = []
-        self.asked = threading.Event()
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", port), _handler(self))
@@ -103,11 +101,8 @@ class ScriptedLlm:
             self.requests.append(body)
             self.headers.append(headers)
             reply = self.script.pop(0) if self.script else self.then
-        self.asked.set()
         if reply.hang:
             self._closing.wait(HANG_MAX_S)
-        if reply.after:
-            reply.after.wait(HANG_MAX_S)
         return reply
 
     def prompt(self, number=-1):
