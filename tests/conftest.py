@@ -68,17 +68,8 @@ class Answer:
     verdict: object
     heard: object = None
 
-    @property
-    def allowed(self):
-        return self.verdict.allowed
-
-    @property
-    def reason(self):
-        return self.verdict.reason
-
-    @property
-    def message(self):
-        return self.verdict.message
+    def __getattr__(self, name):
+        return getattr(self.verdict, name)
 
     @property
     def word(self):
@@ -98,19 +89,10 @@ class PlayedAgent:
         self.files = {}
         self.at = 0.0
         self.rows = []
-        self.core = Core(
-            State(),
-            LoopSettings.model_validate(loops),
-            lambda: next(numbers),
-            limits=Limits(actions=max_actions),
-        )
-        self.core.emit(
-            ev.GoalAccepted(
-                goal_id="goal-1",
-                spec=Spec(description="goal", **(spec or {})),
-                tasks=plan(*tasks),
-            )
-        )
+        rules, limits = LoopSettings.model_validate(loops), Limits(actions=max_actions)
+        self.core = Core(State(), rules, lambda: next(numbers), limits=limits)
+        asked = Spec(description="goal", **(spec or {}))
+        self.core.emit(ev.GoalAccepted(goal_id="goal-1", spec=asked, tasks=plan(*tasks)))
         self.core.emit(ev.GoalStarted())
         self.core.emit(ev.WorkerStarted(epoch=1))
         self.look()
@@ -145,13 +127,13 @@ class PlayedAgent:
             verdict = self.core.propose(tool, args, self.at)
         return verdict
 
-    def act(self, tool, args, result="success", output="", *, files=None):
-        """Propose; where it is allowed, change `files` and report with a measured world."""
+    def act(self, tool, args, result="success", output="", *, files=None, changed=None):
+        """Propose; where it is allowed, change `files` and report what `changed`, else with a measured world."""
         verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
         self.files.update(files or {})
-        report = ActionReport(result, output, None, self.world)
+        report = ActionReport(result, output, changed, self.world if changed is None else "")
         return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def run(self, cmd, result="success", output="", **more):
@@ -170,14 +152,6 @@ class PlayedAgent:
     def record(self, tool, args, result="success", output=None, changed=None, world=""):
         report = ActionReport(result, output, changed, world)
         return Answer(self.core.record(tool, args, report, self.at))
-
-    def claim(self, tool, args, result="success", output=None, changed=None):
-        """Do something as an agent that runs its own tools: proposed, done, told."""
-        verdict = self.propose(tool, args)
-        if not verdict.allowed:
-            return Answer(verdict)
-        report = ActionReport(result, output, changed, self.world if changed is None else "")
-        return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def think(self, text, *, tools=False):
         word = self.core.think(text, self.at, has_tool_calls=tools).intervention
@@ -214,13 +188,8 @@ class PlayedAgent:
 
 def plan(*tasks):
     """Make a plan of tasks, each a list of its subtasks' descriptions."""
-    return tuple(
-        PlannedTask(
-            description=f"task {n}",
-            subtasks=tuple(PlannedSubtask(description=name) for name in names),
-        )
-        for n, names in enumerate(tasks)
-    )
+    parts = [tuple(PlannedSubtask(description=name) for name in names) for names in tasks]
+    return tuple(PlannedTask(description=f"task {n}", subtasks=s) for n, s in enumerate(parts))
 
 
 @pytest.fixture(scope="session")

@@ -50,29 +50,16 @@ class Stubborn:
         self.core.begin_attempt(1.0, rung="temperature 0.7")
         self.core.emit(ev.WorkerStarted(epoch=epoch + 1, agent="small"))
 
-    def kinds(self):
-        return [event.kind for _, event in self.agent.take()]
-
 
 @pytest.fixture
 def stubborn(played):
     return Stubborn(played(["one", "two"]))
 
 
-def ignore_interventions(one):
-    for _ in range(40):
-        one.agent.think("I plan the plan")
-
-
-def propose_blocked_actions(one):
-    for _ in range(12):
-        one.agent.fail("make")
-
-
 ENDS = {
     "the same checks reject finish twice": lambda o: [o.finish("tests") for _ in range(2)],
-    "interventions are ignored": ignore_interventions,
-    "blocked actions are proposed again": propose_blocked_actions,
+    "interventions are ignored": lambda o: [o.agent.think("I plan the plan") for _ in range(40)],
+    "blocked actions are proposed again": lambda o: [o.agent.fail("make") for _ in range(12)],
     "the agent gives the subtask up": lambda o: o.agent.complete(success=False, failure="no way"),
     "all iterations are used up": lambda o: [o.agent.reflect() for _ in range(10)],
 }
@@ -97,7 +84,7 @@ def test_an_attempt_is_over_when(case, stubborn):
     assert stubborn.over
     assert stubborn.state.attempt.number == 1
     assert stubborn.state.subtask.attempts == 0
-    assert "subtask_failed" not in stubborn.kinds()
+    assert "subtask_failed" not in [event.kind for _, event in stubborn.agent.take()]
 
 
 @pytest.mark.parametrize("case", GOES_ON)

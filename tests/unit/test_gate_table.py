@@ -38,7 +38,7 @@ def dies(tool, **args):
 
 
 def claim_and_touch(agent):
-    answer = agent.claim("sync", {"to": "x"}, output="ok", changed=True)
+    answer = agent.act("sync", {"to": "x"}, output="ok", changed=True)
     agent.files["x"] = "done"
     return answer
 
