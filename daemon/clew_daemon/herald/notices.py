@@ -3,10 +3,8 @@
 import hashlib
 import html
 import json
-import os
 import re
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clew_daemon.control.requests import DaemonRequest
+from clew_daemon.host.keys import KeyFileError, read_secret
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -83,9 +82,14 @@ def _by_apprise(path: Path) -> list[Sender]:
     import apprise
 
     apprise.logger.disabled = True  # what it logs may hold secrets
-    where = f"[notify] urls_file: {path}"
+    try:
+        text = read_secret(path, "file", SIZE_MAX).decode()
+    except KeyFileError as error:
+        raise ChannelError(f"[notify] urls_file: {error}") from None
+    except UnicodeDecodeError:
+        raise ChannelError(f"[notify] urls_file: {path} is not UTF-8") from None
     found, wrong = [], []
-    for number, url in enumerate(map(str.strip, _private(path, where).splitlines()), 1):
+    for number, url in enumerate(map(str.strip, text.splitlines()), 1):
         if not url or url.startswith("#"):
             continue
         HIDDEN.hide([url])
@@ -98,27 +102,10 @@ def _by_apprise(path: Path) -> list[Sender]:
         found.append(Sender(key, label, partial(_send_by_apprise, target.notify)))
     if wrong:
         raise ChannelError(
-            f"{where}: {', '.join(wrong)}: not a URL that apprise can use; "
+            f"[notify] urls_file: {path}: {', '.join(wrong)}: not a URL that apprise can use; "
             "its documentation lists them: https://github.com/caronc/apprise/wiki"
         )
     return found
-
-
-def _private(path: Path, where: str) -> str:
-    """Return the text of a file that is nobody else's to read."""
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise ChannelError(f"{where} is not a file")
-            if mode & 0o077:
-                shown = f"mode {stat.S_IMODE(mode):03o}"
-                raise ChannelError(f"{where} is open to others ({shown}): chmod 600 {path}")
-            return file.read(SIZE_MAX).decode()
-    except OSError as error:
-        raise ChannelError(f"{where} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ChannelError(f"{where} is not UTF-8") from None
 
 
 def _send_by_apprise(notify: Callable[..., Any], notice: Notice) -> None:
