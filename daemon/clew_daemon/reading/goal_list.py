@@ -114,12 +114,6 @@ def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
     return [*sorted(rest, key=lambda goal: not goal.get("needs_person")), *reversed(ended)]
 
 
-def left_out_lines(left_out: int) -> list[Line]:
-    """Return a line on ended goals that a list leaves out, with the command that shows them; none for none."""
-    text = f"… {counted(left_out, 'more goal')} that ended: clew status --all"
-    return [[(text, "dim")]] if left_out else []
-
-
 def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
     """Return a line that names the goals that need a person, [] where none does."""
     asking = [clean(goal["id"]) for goal in goals if goal.get("needs_person")]

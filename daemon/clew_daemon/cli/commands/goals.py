@@ -22,7 +22,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals, goal_state, one_goal, open_ledger
-from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.record.moment import local
 
 RECENT = 10  # how many goals that have ended the list shows
@@ -63,7 +63,8 @@ def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
         yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals) or [[(clean(none), "dim")]]
-        yield from goal_list.left_out_lines(view.get("left_out") or 0)
+        if left_out := view.get("left_out"):
+            yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
         yield from goal_list.needs_lines(goals)
     if daemon is None:
         yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)

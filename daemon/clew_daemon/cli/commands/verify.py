@@ -32,16 +32,12 @@ from clew_shared.record.state import State
 def verify(instance: Instance) -> parameters.Shown:
     """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
     report = check_ledger(instance.ledger, instance.places.state)
-    line: Line = [("ok", "green"), (f": {held(report)}", "")]
+    held = f"{counted(report.events, 'event')} of {counted(report.goals, 'goal')}"
+    line: Line = [("ok", "green"), (f": {held}", "")]
     if fault := report.fault:
         of = f" of {fault.goal}" if fault.goal else ""
         line = [("error", "bold red"), (clean(f"{place(fault)}{of}: {fault.message}"), "")]
     return asdict(report), [line], not report.ok
-
-
-def held(report: VerifyReport) -> str:
-    """Return how much a ledger holds, as in `7 events of 1 goal`."""
-    return f"{counted(report.events, 'event')} of {counted(report.goals, 'goal')}"
 
 
 def place(fault: LedgerFault) -> str:
