@@ -91,8 +91,6 @@ def name_view(name: str, **more: object) -> NameView:
 
 def cut(names: Iterable[NameView]) -> list[NameView]:
     """Return the first names, as many as fit."""
-
-    def size(name: NameView) -> int:
-        return sum(len(str(value)) for value in name.values())
-
-    return fitting(names, size, NAMES_SHOWN, BYTES_SHOWN)
+    return fitting(
+        names, lambda name: sum(map(len, map(str, name.values()))), NAMES_SHOWN, BYTES_SHOWN
+    )

@@ -4,6 +4,7 @@ git runs by its absolute path, with the store's own config and nothing of the us
 attributes of the workspace, no automatic gc (docs/snapshots.md).
 """
 
+import contextlib
 import math
 import os
 import re
@@ -199,10 +200,8 @@ def bytes_used(folder: str | Path) -> int:
     total = 0
     for above, _, names in os.walk(folder):
         for name in names:
-            try:
+            with contextlib.suppress(OSError):
                 total += os.lstat(f"{above}/{name}").st_blocks * 512
-            except OSError:
-                continue
     return total
 
 

@@ -42,9 +42,8 @@ class Attribution:
         self._notes = notes
         self._own: dict[str, str] | None = {}  # None: there was more than was seen
         self._foreign: set[str] | None = set()
-        self._noted = False
         if notes is not None and notes.exists():
-            self._noted, self._foreign = True, None
+            self._foreign = None
             with contextlib.suppress(OSError, ValueError, TypeError):  # also where all is unknown
                 self._foreign = set(json.loads(notes.read_text()))
 
@@ -59,15 +58,13 @@ class Attribution:
         if self._notes is None:
             return
         with contextlib.suppress(OSError):  # on a full disk it is not noted
-            if self._foreign != set():
-                names = None if self._foreign is None else sorted(self._foreign)
-                draft = self._notes.with_suffix(".new")
-                draft.write_text(json.dumps(names))
-                draft.replace(self._notes)
-                self._noted = True
-            elif self._noted:
+            if self._foreign == set():
                 self._notes.unlink(missing_ok=True)
-                self._noted = False
+                return
+            names = None if self._foreign is None else sorted(self._foreign)
+            draft = self._notes.with_suffix(".new")
+            draft.write_text(json.dumps(names))
+            draft.replace(self._notes)
 
     def ran(self) -> None:
         """Note that a command has run: it may have left something running, which is no one else."""

@@ -100,10 +100,9 @@ class GitState:
 
 def _common(folder: Path) -> Path:
     """Find where a linked work tree keeps its branches."""
-    try:
+    with contextlib.suppress(OSError):
         return folder / _text(folder / "commondir").strip().replace("\0", "")
-    except OSError:
-        return folder
+    return folder
 
 
 def _resolve(folder: Path) -> list[str]:
