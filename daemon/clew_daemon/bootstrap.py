@@ -19,7 +19,6 @@ import structlog
 from setproctitle import setproctitle
 
 from clew_daemon.host import folders, git
-from clew_daemon.host.folders import FolderError
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.own_process import without_notify
 from clew_daemon.logs import setup as logging
@@ -125,7 +124,7 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
             record_places(places, settings, keys)
         except LockHeldError as error:
             raise BootstrapError(str(error), ExitCode.FAILED) from None
-        except (FolderError, LockError) as error:
+        except (folders.FolderError, LockError) as error:
             raise BootstrapError(str(error), ExitCode.CONFIGURATION) from None
         except OSError as error:
             code = ExitCode.FAILED if error.errno in TRANSIENT_ERRNOS else ExitCode.CONFIGURATION

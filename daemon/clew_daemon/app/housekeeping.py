@@ -15,11 +15,9 @@ import structlog
 from clew_daemon import VERSION
 from clew_daemon.bootstrap import configure_log, failed, preload, record_places, warn_of
 from clew_daemon.config import configfile
-from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import tasks
 from clew_daemon.host.own_process import Notifier
-from clew_daemon.host.tasks import LastKnown
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
 from clew_daemon.parts import DaemonParts
@@ -49,7 +47,7 @@ class Status:
 
     _daemon: DaemonParts
     _supervisor: Supervisor
-    _config_error: LastKnown[str | None]
+    _config_error: tasks.LastKnown[str | None]
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier = notifier
@@ -64,7 +62,7 @@ class Status:
     ) -> None:
         """Describe these from now on; `config_error` looks why the config would be rejected."""
         self._daemon, self._supervisor = daemon, supervisor
-        self._config_error = LastKnown(config_error, None)
+        self._config_error = tasks.LastKnown(config_error, None)
         daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def starting(self, what: str, within_s: float) -> None:
@@ -297,7 +295,7 @@ def config_error(path: Path, env: Mapping[str, str]) -> str | None:
     """Return why the file would be rejected, all errors of it; None if it would not be. It blocks."""
     try:
         config.load(configfile.read(path), env, str(path))
-    except (ConfigFileError, config.SettingsError) as error:
+    except (configfile.ConfigFileError, config.SettingsError) as error:
         return str(error)[:ERROR_CHARS]
     return None
 
@@ -319,7 +317,7 @@ async def apply_config(
     try:
         settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
         configure_log(daemon.places, settings, daemon.keys)
-    except (config.SettingsError, ConfigFileError, OSError) as error:
+    except (config.SettingsError, configfile.ConfigFileError, OSError) as error:
         log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
         raise ControlError(f"nothing was changed:\n{error}") from None
     else:

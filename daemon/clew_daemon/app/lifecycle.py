@@ -41,7 +41,6 @@ from clew_daemon.record.lost_record import lacking, lost
 from clew_daemon.supervision.afterwards import Retention, SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo import undo
-from clew_daemon.undo.undo import VisitFailed
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import errors
 from clew_shared.ledger.ledger import Ledger
@@ -266,7 +265,7 @@ async def complete_undos(daemon: DaemonParts, starting: Callable[[str, float], N
             async with asyncio.timeout(UNDO_S):
                 async with undo.visit(daemon, await daemon.goals.whole(goal)) as there:
                     await there.resume()
-        except (VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
+        except (undo.VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
             log.error("undo.failed", goal=goal, reason=str(error) or "it took too long")  # noqa: TRY400 - a reason
 
 

@@ -34,9 +34,8 @@ from clew_shared.ledger.errors import BOUNDS_S, LedgerState
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.playbook.playbook import Bullet
-from clew_shared.record.life_events import GoalEnded
+from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.snapshot_events import ProofAccepted
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
@@ -162,8 +161,8 @@ class ControlHandlers:
                     f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
                 )
             at, state, why = time.time(), core.state, redact(request.why)
-            accepted = ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
-            ended = GoalEnded(
+            accepted = ev.ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
+            ended = ev.GoalEnded(
                 at=at, status="completed", summary=state.summary, verified=state.checked,
                 proof=made.label, passed_before=state.passed_before,
             )  # fmt: skip

@@ -50,7 +50,7 @@ def make_private(
         stores.make(goal)
     folders = private(places, goal, cli=cli)
     goals = places.state / "goals"
-    for folder in (goals, goals / goal, *((folders[0].parent,) if cli else ()), *folders):
+    for folder in (goals, goals / goal, folders[0].parent, *folders):
         folder.mkdir(mode=0o700, exist_ok=True)
 
 

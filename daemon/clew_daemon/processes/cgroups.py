@@ -143,7 +143,10 @@ class Cgroups:
         groups = cls(own / name)
         try:
             # A group that has controllers enabled for others may hold no process itself.
-            _clear(CellGroup(own / name))
+            last = CellGroup(own / name)
+            if left := last.members():
+                log.warning("worker.leftover", cgroup=str(last.path), pids=left)
+            asyncio.run(last.end())  # no loop runs yet
             (own / name / "daemon").mkdir(parents=True, exist_ok=True)
             (own / name / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
             groups.controllers = _enable(own / name, _enable(own, CONTROLLERS))
@@ -171,16 +174,6 @@ class Cgroups:
             "controllers": list(self.controllers),
             "why_not": self.why_not,
         }
-
-
-def _clear(last: CellGroup) -> None:
-    """Kill and remove all groups of an earlier daemon; blocks, since the daemon serves no requests yet."""
-    if left := last.members():
-        log.warning("worker.leftover", cgroup=str(last.path), pids=left)
-    deadline = time.monotonic() + END_S
-    while not last.remove() and time.monotonic() < deadline:
-        last.kill()
-        time.sleep(0.01)
 
 
 def own_group() -> tuple[Path | None, str]:

@@ -27,7 +27,6 @@ from clew_shared.config.places import Places
 from clew_shared.files import remove_tree
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.record import events as ev
-from clew_shared.record.snapshot_events import SnapshotsMissing
 from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 
@@ -197,7 +196,7 @@ class SnapshotStores:
         return removed
 
     async def _record(self, goal: str, reason: str) -> None:
-        event = SnapshotsMissing(at=time.time(), reason=reason, removed=True)
+        event = ev.SnapshotsMissing(at=time.time(), reason=reason, removed=True)
         await self._d.goals.emit(await self._d.goals.whole(goal), event)
 
     async def _remove(self, goal: str) -> None:

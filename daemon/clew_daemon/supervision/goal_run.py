@@ -11,14 +11,11 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.cells import cli_program_fault
-from clew_daemon.processes.endings import Ended
-from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.undo.attempts import RestoreUnfinishedError, put_back
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask
@@ -36,7 +33,7 @@ KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 class GoalRun:
     """One goal at work; `session` is its live worker, None between two workers."""
 
-    def __init__(self, daemon: DaemonParts, goal: str, history: RestartHistory) -> None:
+    def __init__(self, daemon: DaemonParts, goal: str, history: restart.RestartHistory) -> None:
         self.goal = goal
         self.session: Session | None = None
         self.stopping = False
@@ -93,7 +90,7 @@ class GoalRun:
             with contextlib.closing(guard):
                 await self._work_in(core, guard)
 
-    async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
+    async def _work_in(self, core: Core, guard: workspace_guard.WorkspaceGuard) -> None:
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
             if await self._d.goals.decide(core, lambda core: core.hold_to_limits(time.time())):
@@ -112,7 +109,7 @@ class GoalRun:
             if await self._block_if_missing(core, guard):
                 break
 
-    async def _start_over(self, core: Core, guard: WorkspaceGuard) -> bool:
+    async def _start_over(self, core: Core, guard: workspace_guard.WorkspaceGuard) -> bool:
         """Restore the workspace and begin the next attempt; returns False where that is not possible now."""
         if await self._block_if_missing(core, guard):
             return False
@@ -133,11 +130,11 @@ class GoalRun:
             await block_goal(self._d.goals, core, asked)
         return not asked
 
-    async def _work(self, guard: WorkspaceGuard) -> Ended:
+    async def _work(self, guard: workspace_guard.WorkspaceGuard) -> endings.Ended:
         try:
             self.session = Session(self._d, self.goal, guard)
         except KeyFileError as error:
-            return Ended("configuration", str(error))
+            return endings.Ended("configuration", str(error))
         try:
             return await self.session.run()
         finally:
@@ -155,7 +152,7 @@ class GoalRun:
             fault = cli_program_fault(agent, keys.env) or keys.fault(agent)
         return ask(state, "cannot_start", fault=fault) if fault else None
 
-    async def _enter(self, core: Core) -> WorkspaceGuard | None:
+    async def _enter(self, core: Core) -> workspace_guard.WorkspaceGuard | None:
         """Open the goal's folder, for this daemon alone, and record which it is; None where it cannot be worked in."""
         state = core.state
         path, known, make = state.spec.workspace, state.workspace, state.may_make
@@ -171,7 +168,7 @@ class GoalRun:
         if other := found.occupy():
             found.close()
             why = f"{other} works in {path}; this goal waits until it is done"
-            await self._conclude(core, Ended("temporary", why))
+            await self._conclude(core, endings.Ended("temporary", why))
             return None
         if known is None or found.made or found.identity.boot != known.boot:
             by = "made" if found.made else "start"
@@ -179,14 +176,14 @@ class GoalRun:
             await self._d.goals.emit(core, event)
         return found
 
-    async def _block_if_missing(self, core: Core, guard: WorkspaceGuard) -> bool:
+    async def _block_if_missing(self, core: Core, guard: workspace_guard.WorkspaceGuard) -> bool:
         """Block a goal at work where another folder, or none, is at its path; return whether that was so."""
         missing = await asyncio.to_thread(guard.missing) if core.state.workable else None
         if missing:
             await block_missing(self._d.goals, core, missing)
         return missing is not None
 
-    async def _conclude(self, core: Core, ended: Ended) -> float | None:
+    async def _conclude(self, core: Core, ended: endings.Ended) -> float | None:
         """Do what follows from how a worker ended; return the seconds until the next one, None for no next one."""
         if not core.state.workable:
             return None
