@@ -6,7 +6,6 @@ import pytest
 from chaos_life import Life
 
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 
 CONFIG = {"loops.crash_limit": 50}
@@ -82,7 +81,7 @@ class StuckLife(Life):
 
 
 ENDS = (ev.AttemptEnded, ev.AttemptStarted)
-UNDOS = (snap.UndoStarted, snap.UndoFinished)
+UNDOS = (ev.UndoStarted, ev.UndoFinished)
 PASSED = ("undo.begin", "undo.restore", "undo.finish")
 POINTS = points.names(points.ATTEMPT | {name: points.UNDO[name] for name in PASSED})
 TELLING = ("undo.restore.after", "attempt.begin.before")

@@ -10,7 +10,6 @@ import invariants as hold
 from invariants import invariant
 
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.scope import EVERYWHERE, UNKNOWN
 from clew_shared.record.state import State
@@ -141,7 +140,7 @@ class Attempts:
                 self.over = 0
             case ev.ActionInterrupted():
                 self.unsure = True
-            case snap.SnapshotTaken():
+            case ev.SnapshotTaken():
                 self.unsure = False
             case ev.GoalRequeued() if event.reopen:
                 self.over = 0

@@ -4,7 +4,6 @@ import pytest
 
 from clew_daemon.undo.planning import Spans
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
@@ -31,7 +30,7 @@ class Record:
         return len(self.rows)
 
     def snapshot(self):
-        return self.add(snap.SnapshotTaken(tree="t"))
+        return self.add(ev.SnapshotTaken(tree="t"))
 
     def start(self, subtask):
         return self.add(ev.SubtaskStarted(task_idx=0, subtask_idx=subtask))
@@ -69,8 +68,8 @@ def restored(goal):
     """Put two files back, after an attempt with one action."""
     of = Spans(goal.rows).of_attempts((0, 0))
     goal.snapshot()
-    started = goal.add(snap.UndoStarted(scope="attempt", first=of.first))
-    goal.add(snap.UndoFinished(of=started, restored=2))
+    started = goal.add(ev.UndoStarted(scope="attempt", first=of.first))
+    goal.add(ev.UndoFinished(of=started, restored=2))
     goal.snapshot()
 
 
@@ -98,7 +97,7 @@ def test_a_restore_is_not_in_force_as_an_undo_is(goal):
 
 
 def test_a_restore_that_is_under_way_is_completed_before_anything_else(goal):
-    started = goal.add(snap.UndoStarted(scope="attempt", first=2))
+    started = goal.add(ev.UndoStarted(scope="attempt", first=2))
     assert folded(goal).snapshots.undoing == started
 
 

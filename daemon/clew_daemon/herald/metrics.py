@@ -25,7 +25,6 @@ from clew_daemon.herald.notices import DaemonHealth, Situation
 from clew_daemon.reading.errors import CliError
 from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
@@ -62,7 +61,7 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
             yield (RESTARTS, event.reason), 1
         case ev.CheckFinished():
             yield (CHECKS, "passed" if event.passed else "failed"), 1
-        case snap.ProofMade():
+        case ev.ProofMade():
             yield (PROOFS, event.label), 1
         case ev.Reflected(tokens_in=0, tokens_out=0):  # an agent that reports a sum only
             yield (TOKENS, "unknown", agent), event.tokens

@@ -14,7 +14,6 @@ from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
 from clew_shared.proof import label
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import local
 from clew_shared.record.state import State
@@ -215,13 +214,13 @@ def _of_finish(event: ev.Event, _: State) -> Entry:
             title = f"{_REFUSED}{why if event.failing else 'there are steps left'}"
         case ev.FinishQuestioned():
             title = f"says it is done: asked back, since #{event.of} has failed"
-        case snap.ProofMade():
+        case ev.ProofMade():
             title = f"proof: {_cut(label.words(event.label, event.why, event.accepted))}"
             style = "green" if event.label == "proven" else "yellow"
             detail = words.key_line(event.output) if event.label not in label.ENDS else ""
-        case snap.ProofRefused():
+        case ev.ProofRefused():
             title = f"{_REFUSED}{_cut(label.words(event.label, event.why))}"
-        case snap.ProofAccepted():
+        case ev.ProofAccepted():
             why = f": {_cut(event.why)}" if event.why else ""
             title, style = f"accepted by a person{why}", "cyan"
     return _say(title, style, detail)
@@ -233,15 +232,15 @@ _REFUSED = "says it is done: refused, "
 def _of_snapshots(event: ev.Event, state: State) -> Entry:
     title, style = "", "cyan"
     match event:
-        case snap.SnapshotsMissing():
+        case ev.SnapshotsMissing():
             gone = "no snapshots: clew undo has nothing to go by"
             gone = "its snapshots are gone" if event.removed else gone
             title, style = f"{gone}: {_cut(event.reason)}", "yellow"
-        case snap.UndoStarted():
+        case ev.UndoStarted():
             files = counted(event.entries, "file")
             title = f"undo: {files} to restore"
             title = f"restoring {files} for the next attempt" if event.scope == "attempt" else title
-        case snap.UndoFinished():
+        case ev.UndoFinished():
             what = "undo" if state.snapshots.counts else "next attempt"
             left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
             title = f"{what}: {counted(event.restored, 'file')} restored{left}"

@@ -2,7 +2,6 @@
 
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import ChangedFile, comparison
 from clew_shared.snapshots.entries import changes
@@ -14,11 +13,11 @@ from clew_shared.views.publish import plain_paths
 def changed_files(ledger: ReadSide, goal: str, store: SnapshotStore) -> list[ChangedFile]:
     """Return what the goal itself changed since its first snapshot; raises StoreError, OSError, LedgerError. Blocks."""
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
-    first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
+    first = next((seq for seq, event in rows if isinstance(event, ev.SnapshotTaken)), 0)
     own = own_changes(rows, listed(store), first) if first else {}
     if not own:
         return []
-    tree = next(e.tree for _, e in rows if isinstance(e, snap.SnapshotTaken))
+    tree = next(e.tree for _, e in rows if isinstance(e, ev.SnapshotTaken))
     with comparison(store, tree, own) as compared:
         return compared.files()
 
@@ -32,16 +31,16 @@ def changed_by(ledger: ReadSide, goal: str, store: SnapshotStore, action: int) -
     before, after, over, others = "", "", False, set[str]()
     for seq, event in with_store((row.seq, decode(row.body)) for row in ledger.read(goal)):
         match event:
-            case snap.SnapshotTaken() if over or action in event.cut_off:
+            case ev.SnapshotTaken() if over or action in event.cut_off:
                 after = after or event.tree
-            case snap.SnapshotTaken() if not after:
+            case ev.SnapshotTaken() if not after:
                 # before the action began, even if after its verdict
                 before, others = event.tree, set()
             case ev.ActionInterrupted() if event.of == action:
                 over = True
             case ev.ActionFinished() if seq < action:
                 others |= {name for name, _ in event.touched.own}
-        if isinstance(event, snap.SnapshotTaken | ev.ActionFinished):
+        if isinstance(event, ev.SnapshotTaken | ev.ActionFinished):
             others |= set(event.touched.foreign)
     if not (before and after):
         return None

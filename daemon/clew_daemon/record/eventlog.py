@@ -9,7 +9,6 @@ import structlog
 
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 
 log = structlog.get_logger()
 
@@ -104,6 +103,6 @@ def log_events(goal: str, records: list[RecordedEvent]) -> None:
         if found := line(record.event):
             event, fields = found
             # `goal.waiting` reports each retry; snapshots are taken several times in each subtask
-            is_detail = getattr(record.event, "probe", isinstance(record.event, snap.SnapshotTaken))
+            is_detail = getattr(record.event, "probe", isinstance(record.event, ev.SnapshotTaken))
             write = log.debug if is_detail else log.info
             write(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)

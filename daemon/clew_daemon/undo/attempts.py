@@ -19,7 +19,6 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.record.state import State
 from clew_shared.snapshots.plan import PLAN_S, listed
@@ -111,9 +110,9 @@ def _since_the_end(rows: Rows) -> AttemptGround:
         match event:
             case ev.AttemptEnded():
                 restored, left = 0, []
-            case snap.UndoStarted():
+            case ev.UndoStarted():
                 own = event.scope == "attempt"
-            case snap.UndoFinished() if own:
+            case ev.UndoFinished() if own:
                 restored += event.restored
                 left += event.left
             case _:

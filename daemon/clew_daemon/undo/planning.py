@@ -15,7 +15,6 @@ from typing import Literal
 
 from clew_daemon.undo.view import NOTHING_IN_GIT, GitView
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.model import StepStatus
 from clew_shared.record.snapshot_events import GitPlace, LeftOut, SnapshotTaken, UndoFinished
@@ -66,7 +65,7 @@ class Span:
     left: tuple[str, ...] = ()
 
 
-def of_undo(started: snap.UndoStarted) -> Span:
+def of_undo(started: ev.UndoStarted) -> Span:
     """Return the span that an undo on record reverts."""
     place = (started.task_idx, started.subtask_idx)
     return Span(started.scope, started.first, started.last, place)
@@ -82,7 +81,7 @@ class Spans:
         self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
         self._acted: dict[Subtask, tuple[int, int]] = {}  # the snapshot before; the last end
         self._begun: Span | None = None
-        self._finished: snap.UndoFinished | None = None
+        self._finished: ev.UndoFinished | None = None
         self._undos: list[Span] = []
         for seq, event in rows:
             if isinstance(event, _TREE):
@@ -97,17 +96,17 @@ class Spans:
                 self._acting[seq] = current
             case ev.ActionFinished() | ev.ActionInterrupted():
                 self._end(seq, event.of)
-            case snap.UndoStarted():
+            case ev.UndoStarted():
                 of = of_undo(event)
                 of = replace(of, subtask=self._at(of.place)) if of.scope == "subtask" else of
                 self._begun, self._finished = Span("undo", self._before, of=of), None
-            case snap.UndoFinished() if event.restored:
+            case ev.UndoFinished() if event.restored:
                 self._finished = event
-            case snap.SnapshotTaken():
+            case ev.SnapshotTaken():
                 self._end(seq, *event.cut_off)  # it shows what they did
                 self._snapshots.append((seq, self._current()))
                 self._end_undo(seq)
-            case snap.SnapshotsMissing(removed=True):
+            case ev.SnapshotsMissing(removed=True):
                 self._acted = {one: (0, end) for one, (_, end) in self._acted.items()}
                 self._snapshots, self._undos, self._begun = [], [], None
             case _:

@@ -12,7 +12,6 @@ from clew_shared.core.questions import Question, budget, stuck
 from clew_shared.core.suggestions import taken
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.record.events import Escalated, Planned
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.text.shorten import one_line
@@ -275,7 +274,7 @@ class TreeCommands(AttemptCommands):
         again = made.refused + 1 >= REFUSED_MAX
         ends = again and self._is_in_progress() and may_start_over(self.state, self.limits)
         asks = bool(reason) or (again and not ends)
-        refused = snap.ProofRefused(
+        refused = ev.ProofRefused(
             at=at, label=made.label, files=made.files, why=made.why, reason=reason, asked=asks
         )
         self.emit(refused)

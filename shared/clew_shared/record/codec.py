@@ -4,17 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from clew_shared.record import events  # noqa: F401 - they define the kinds
 from clew_shared.record.daemon_events import PlaybookEvent
 from clew_shared.record.events import Event, GoalEvent
 
 GOAL_EVENTS = tuple(GoalEvent.__subclasses__())
-PLAYBOOK_EVENTS = tuple(PlaybookEvent.__subclasses__())
 
 _Event = TypeVar("_Event", bound=Event)
 _KIND = re.compile(rb'\{\s*"kind"\s*:\s*"([a-z_]+)"')
 _goal_events = {event.kind: event for event in GOAL_EVENTS}
-_playbook_events = {event.kind: event for event in PLAYBOOK_EVENTS}
+_playbook_events = {event.kind: event for event in PlaybookEvent.__subclasses__()}
 
 
 def encode(event: Event) -> bytes:

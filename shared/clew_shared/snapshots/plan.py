@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
-from clew_shared.record import snapshot_events as snap
 from clew_shared.snapshots.entries import (
     LEFT_OUT,
     Changes,
@@ -79,7 +78,7 @@ def with_store(rows: Iterable[Row]) -> list[Row]:
     found: list[Row] = []
     for row in rows:
         found.append(row)
-        if isinstance(row[1], snap.SnapshotsMissing) and row[1].removed:
+        if isinstance(row[1], ev.SnapshotsMissing) and row[1].removed:
             found.clear()
     return found
 
@@ -97,7 +96,7 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
         others |= names[1]
         for known, more in zip((own, foreign, unknown), names, strict=True):
             known.update(more if last is None or seq <= last else ())
-    trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    trees = {seq: event.tree for seq, event in rows if isinstance(event, ev.SnapshotTaken)}
     was, now = list_of(trees[first]), list_of(trees[max(trees)])
     end = now if last is None else list_of(trees[last])
     changed = differences(was, now)
@@ -153,9 +152,9 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
 
 def _windows(rows: Sequence[Row], first: int) -> Iterator[tuple[int, _Window]]:
     """Yield what is on record of the time before each snapshot after the `first`, with that snapshot's number."""
-    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    taken = {seq: event for seq, event in rows if isinstance(event, ev.SnapshotTaken)}
     shown = {of for event in taken.values() for of in event.cut_off}
-    began = {seq: event.first for seq, event in rows if isinstance(event, snap.UndoStarted)}
+    began = {seq: event.first for seq, event in rows if isinstance(event, ev.UndoStarted)}
     window = _Window()
     for seq, event in rows:
         match event:
@@ -166,13 +165,13 @@ def _windows(rows: Sequence[Row], first: int) -> Iterator[tuple[int, _Window]]:
             case ev.ActionInterrupted():
                 window.interrupted = True
                 window.lost |= event.of not in shown
-            case snap.UndoFinished():
+            case ev.UndoFinished():
                 window.own |= dict(event.own)
                 window.restored = True
                 if event.restored != len(event.own):
                     back = taken.get(began.get(event.of, 0))
                     window.undone = back.tree if back else ""
-            case snap.SnapshotTaken():
+            case ev.SnapshotTaken():
                 window.touch(event.touched)
                 window.cut_off = bool(event.cut_off)
                 window.watched = event.moment not in UNWATCHED
