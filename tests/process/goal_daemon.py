@@ -248,7 +248,8 @@ class GoalDaemon:
             task(t.description, *(subtask(s.description) for s in t.subtasks)) for t in params.tasks
         )
         checks = [(one.name, one.cmd) for one in params.checks or ()]
-        self.core.plan(tasks, params.replan, time.time(), checks, covers=params.covered)
+        covers = "all" if params.covers is None else params.covers
+        self.core.plan(tasks, params.replan, time.time(), checks, covers=covers)
         return {"state": state_view(self.state)}
 
     async def _complete_subtask(self, params):

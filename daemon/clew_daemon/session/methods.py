@@ -201,8 +201,9 @@ class Methods:
         checks = [  # a command that holds something like a key would be recorded, and run, without it
             (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
         ]
+        covers = "all" if p.covers is None else p.covers
         await self._epoch.decide(
-            lambda core: core.plan(tasks, p.replan, time.time(), checks, covers=p.covered)
+            lambda core: core.plan(tasks, p.replan, time.time(), checks, covers=covers)
         )
         return fitted_state({"state": state_view(self._epoch.core.state)})
 

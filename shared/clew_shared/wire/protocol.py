@@ -95,11 +95,6 @@ class Plan(_Params):
     covers: Annotated[list[int], Field(max_length=COVERS_MAX)] | Literal["all"] | None = None
     checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
 
-    @property
-    def covered(self) -> list[int] | Literal["all"]:
-        """The pending subtasks that a replan replaces."""
-        return "all" if self.covers is None else self.covers
-
 
 class Act(_Params):
     """Judge an action, and carry it out if it is allowed."""
