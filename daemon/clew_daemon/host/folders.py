@@ -57,13 +57,12 @@ def _foreign(what: str, owner: int) -> str:
     """Return who owns it, and what to do, which never removes or takes over what is theirs."""
     try:
         name = pwd.getpwuid(owner).pw_name
+        whose = f"user {name} ({owner})"
     except KeyError:
-        whose, command = f"user {owner}", f"sudo -u '#{owner}' clew run"
-    else:
-        whose, command = f"user {name} ({owner})", f"sudo -u {name} clew run"
+        name, whose = f"'#{owner}'", f"user {owner}"
     return (
         f"{what} belongs to {whose}, but this is user {os.getuid()}: "
-        f"run clew as that user ({command}), or use another home (clew --home DIR)"
+        f"run clew as that user (sudo -u {name} clew run), or use another home (clew --home DIR)"
     )
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import count
 
 import structlog
 
@@ -95,7 +96,7 @@ class Zygote:
         except OSError:
             self._line.close()
             raise
-        self._next = 0
+        self._numbers = count(1)
         self._asked: dict[int, asyncio.Future[wire.Spawned | wire.SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
@@ -131,8 +132,7 @@ class Zygote:
 
     async def ask(self, spec: wire.CellSpec, fds: list[int]) -> wire.Spawned | wire.SpawnFailed:
         """Ask for a cell; raises NurseryGone, ValueError for a spec that is too long, OSError if resources run out."""
-        self._next += 1
-        number = self._next
+        number = next(self._numbers)
         request = wire.to_packet(wire.Spawn(id=number, spec=spec))
         answer: asyncio.Future[wire.Spawned | wire.SpawnFailed] = (
             asyncio.get_running_loop().create_future()

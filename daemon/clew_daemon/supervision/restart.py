@@ -81,18 +81,18 @@ def after_worker(
     return ask(state, key, fault=ended.detail)
 
 
+@dataclass(eq=False)
 class RestartHistory:
     """For each goal: crashes that still count, waits, and whether its last run failed unexpectedly.
 
     When a waiting goal is tried again goes by the monotonic clock: setting the wall clock back prolongs no wait.
     """
 
-    def __init__(self) -> None:
-        self._crashes: dict[str, Crashes] = {}
-        self._in_a_row: dict[str, tuple[int, int]] = {}
-        self._until: dict[str, float] = {}
-        self._failed: set[str] = set()
-        self.last = ""  # the goal of the last restart, and why
+    _crashes: dict[str, Crashes] = field(default_factory=dict)
+    _in_a_row: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _until: dict[str, float] = field(default_factory=dict)
+    _failed: set[str] = field(default_factory=set)
+    last: str = ""  # the goal of the last restart, and why
 
     def crashes(self, goal: str) -> Crashes:
         return self._crashes.setdefault(goal, Crashes())
