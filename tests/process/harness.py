@@ -28,7 +28,6 @@ from clew_daemon.reading.client import NoDaemon, call
 from clew_shared.ledger.reader import Reader
 
 DEADLINE_S = 60.0
-GRACE_S = 0.5  # How long a daemon may take that is left over at the end of a test
 POLL_S = 0.01
 PLAYER = Path(__file__).parent / "agents" / "player.py"
 
@@ -200,15 +199,10 @@ class Clew:
         return left
 
     def close(self) -> None:
-        """End what runs, whatever became of the test."""
+        """End what runs, whatever became of the test: a daemon that is left over is killed, and takes all along."""
         if self.daemon and self.daemon.poll() is None:
-            self.daemon.send_signal(signal.SIGCONT)
-            self.daemon.terminate()
-            try:
-                self.daemon.wait(GRACE_S)  # not as long as agents that wait on have
-            except subprocess.TimeoutExpired:
-                self.daemon.kill()
-                self.daemon.wait()
+            self.daemon.kill()
+            self.daemon.wait()
         for pid in self._left():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -129,11 +129,6 @@ class Placed(Clew):
         self.assert_alone()
         return code
 
-    def close(self) -> None:
-        if self.daemon and self.daemon.poll() is None:
-            self.daemon.kill()
-        super().close()
-
     def report(self, goal: str) -> str:
         path = self.outbox / f"{goal}.md"
         self.until(path.exists, f"the report {path}")
