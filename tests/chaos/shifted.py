@@ -1,6 +1,6 @@
 """Runs the daemon with a wall clock that a file sets: seconds to be added to the machine's, now and later.
 
-Run as `python shifted.py FILE ARGUMENT ...`; the arguments are those of the daemon. All that reads the wall clock
+Run as `python shifted.py FILE PYTHON -m clew_daemon ARGUMENT ...`. All that reads the wall clock
 in the daemon's process goes by it; other processes, and the monotonic clock, go by the machine's.
 """
 
@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 _real_time = time.time
-_shift = Path(sys.argv.pop(1))
+_shift = Path(sys.argv[1])
+del sys.argv[1:5]
 
 
 def shifted_s():

@@ -1,7 +1,6 @@
 """The wall clock is set back and forward by a day under a working daemon: nothing is lost, nothing is spent."""
 
 import datetime as dt
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,40 +17,20 @@ class Clock:
     """The wall clock of a daemon; `set` takes effect at once."""
 
     def __init__(self, clew):
-        self._file = clew.folder / "shift"
+        self.file = clew.folder / "shift"
 
     def set(self, shift_s):
-        part = self._file.with_suffix(".part")
+        part = self.file.with_suffix(".part")
         part.write_text(str(shift_s))
-        part.replace(self._file)
+        part.replace(self.file)
 
 
-def start(clew, **env):
-    """Start a daemon whose wall clock can be set."""
-    since = clew.now()
-    with clew.log.open("ab") as out:
-        clew.daemon = subprocess.Popen(
-            [
-                sys.executable,
-                str(STARTER),
-                str(clew.folder / "shift"),
-                "--home",
-                str(clew.home),
-                "run",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=clew.environment() | env,
-        )
-    clew.wait("daemon.ready", since=since)
-    return Clock(clew)
-
-
+@pytest.mark.cold  # the clock comes before all imports
 @pytest.mark.parametrize("jump_s", [-DAY_S, pytest.param(DAY_S, marks=pytest.mark.long)])
 def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     clew = make_clew({"daemon.max_workers": 5})
-    clock = start(clew)
+    clock = Clock(clew)
+    clew.start(under=(sys.executable, str(STARTER), str(clock.file)))
     done = clew.completed(runbook("echo 1 >> trace"), "done.md")
     steps = ["echo 1 >> trace", GO.format("go"), "echo 2 >> trace"]
     goal = clew.submit(runbook(*steps, budget="{wall_s: 120}"), "goal.md")

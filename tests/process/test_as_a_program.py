@@ -114,15 +114,10 @@ def test_without_proc_the_daemon_says_what_is_missing(clew):
     under = ("unshare", "--mount", "sh", "-c", script, "sh")
     if subprocess.run([*under, "true"], capture_output=True, check=False).returncode:
         pytest.skip("/proc cannot be unmounted here")
-    clew.start(ready=False, under=under)
-    assert clew.daemon.wait(DEADLINE_S) == 78
-    assert "/proc is not mounted" in clew.log.read_text()
-    command = [*under, *clew.command("doctor")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=clew.environment(), check=False
-    )
-    assert "/proc is not mounted" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert "/proc is not mounted" in clew.clew("run", code=78, under=under)
+    said = clew.clew("doctor", code=None, under=under)
+    assert "/proc is not mounted" in said
+    assert "Traceback" not in said
 
 
 # -- the log under it

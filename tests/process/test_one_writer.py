@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from bad_disk import needs_strace
 from harness import DEADLINE_S, Clew, forge, remove_at_once, runbook
 from of_proc import alive, children
 
@@ -95,16 +96,12 @@ def test_a_link_to_the_ledger_is_the_same_ledger(clew, make_clew):
 
 
 def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
-    if subprocess.run(["strace", "-q", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no process may be traced here")
+    needs_strace()
     path = beside(clew.ledger)
     faults = ["-e", "trace=fcntl", "-e", "inject=fcntl:error=ENOLCK"]
     notes = str(clew.folder / "notes")
-    clew.start(ready=False, under=("strace", "-f", "-o", notes, "-P", str(path), *faults))
-    assert clew.daemon.wait(DEADLINE_S) == 78
-    said = clew.log.read_text()
+    under = ("strace", "-f", "-o", notes, "-P", str(path), *faults)
+    said = clew.clew("run", code=78, under=under)
     assert f"{path}: this file system does not support locks" in said
     assert "local disk" in said
     assert "Traceback" not in said
@@ -225,9 +222,7 @@ NOTE = runbook("echo once >> trace")
 def test_a_second_daemon_on_the_same_inbox_refuses_to_start_and_says_who_owns_it(make_clew):
     first = make_clew(name="first").start()
     second = make_clew({"paths.inbox": str(first.home / "inbox")}, name="second")
-    second.start(ready=False)
-    assert second.daemon.wait(60) == 1
-    said = second.log.read_text()
+    said = second.clew("run", code=1)
     assert "belongs to another daemon" in said
     assert str(first.daemon.pid) in said
     assert "[paths] inbox" in said

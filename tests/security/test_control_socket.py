@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+import psutil
 import pytest
-from harness import DEADLINE_S
+from harness import DEADLINE_S, until
 
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.folders import FolderError, make_private
@@ -34,13 +34,8 @@ print(sock.makefile().readline())
 
 
 AS_OTHER = ["setpriv", f"--reuid={OTHER_UID}", f"--regid={OTHER_UID}", "--clear-groups"]
-READABLE = [
-    *AS_OTHER,
-    sys.executable,
-    "-P",
-    "-c",
-    "import clew_daemon.app.lifecycle, clew_worker.cell.nursery",
-]
+IMPORTS = "import clew_daemon.app.lifecycle, clew_worker.cell.nursery"
+READABLE = [*AS_OTHER, sys.executable, "-P", "-c", IMPORTS]
 
 
 def socket_of(clew):
@@ -149,9 +144,7 @@ def test_a_folder_or_a_link_of_another_user_is_refused(tmp_path):
 def test_a_daemon_says_in_a_line_why_it_does_not_use_its_run_folder(clew):
     (clew.home / "run").mkdir()
     (clew.home / "run").chmod(0o777)
-    clew.start(ready=False)
-    assert clew.daemon.wait(DEADLINE_S) == 78
-    said = clew.log.read_text()
+    said = clew.clew("run", code=78)
     assert "can be written by others" in said
     assert "Traceback" not in said
 
@@ -165,22 +158,16 @@ def test_a_stale_socket_is_replaced_and_what_is_none_is_named(clew):
     assert clew.answers()
     clew.stop()
     socket_of(clew).mkdir()
-    clew.start(ready=False)
-    assert clew.daemon.wait(DEADLINE_S) == 78
-    assert "where the control socket should be" in clew.log.read_text()
+    assert "where the control socket should be" in clew.clew("run", code=78)
 
 
 # -- what comes over it
 
 
-def memory_kb(pid):
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])
-
-
 def test_huge_lines_half_lines_and_many_clients_cost_little_and_the_daemon_answers(clew):
     clew.start()
-    before_kb = memory_kb(clew.daemon.pid)
+    memory = psutil.Process(clew.daemon.pid).memory_info
+    before = memory().rss
     with contextlib.ExitStack() as stack:
         for _ in range(20):  # half lines that stay open
             sock = stack.enter_context(connect(clew))
@@ -196,7 +183,7 @@ def test_huge_lines_half_lines_and_many_clients_cost_little_and_the_daemon_answe
     for _ in range(2000):
         connect(clew).close()
     clew.until(clew.answers, "an answer after two thousand clients")
-    assert memory_kb(clew.daemon.pid) - before_kb < 100_000
+    assert memory().rss - before < 100 << 20
 
 
 # -- who asks
@@ -217,12 +204,8 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
         with out.open("wb") as log:
             daemon = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd="/")
         try:
-            deadline = time.monotonic() + DEADLINE_S
-            answered = None
-            while answered is None and daemon.poll() is None and time.monotonic() < deadline:
-                answered = ask(Path(name, "home", "run", "control.sock"), DaemonRequest("ping"))
-                time.sleep(0.02)
-            assert answered, out.read_text()
+            sock = Path(name, "home", "run", "control.sock")
+            until(lambda: ask(sock, DaemonRequest("ping")), "an answer", out.read_text)
         finally:
             daemon.terminate()
             daemon.wait(DEADLINE_S)
@@ -233,6 +216,5 @@ def test_a_link_in_the_place_of_the_socket_is_not_followed(clew):
     precious = clew.folder / "precious"
     precious.write_text("mine")
     socket_of(clew).symlink_to(precious)
-    clew.start(ready=False)
-    assert clew.daemon.wait(DEADLINE_S) == 78
+    clew.clew("run", code=78)
     assert precious.read_text() == "mine"
