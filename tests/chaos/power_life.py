@@ -34,7 +34,7 @@ DUMP = (
 
 
 class Together:
-    """The writer's queue, which hands out only what was let go, all of it at once."""
+    """The queue of the thread that writes, which hands out only what was let go, all of it at once."""
 
     def __init__(self) -> None:
         self._held: list = []
@@ -171,11 +171,10 @@ async def live(path: Path, dice: Random, jobs: int, model: Model, *, synchronous
     life = Life(_before(path), [model], disk.log)
     try:
         ledger = Ledger.open(path, vfs=disk.vfs_name)
-        writer = ledger._writer
-        writer._con.pragma("synchronous", synchronous)
-        writer._checkpoints._pages_max = WAL_PAGES_MAX
-        queue = writer.jobs = Together()
-        _note_acknowledgements(writer, disk.log)
+        ledger._con.pragma("synchronous", synchronous)
+        ledger._checkpoints._pages_max = WAL_PAGES_MAX
+        queue = ledger._jobs = Together()
+        _note_acknowledgements(ledger, disk.log)
         while jobs > 0:
             waiting = []
             for _ in range(min(dice.choice((1, 1, 2, 5)), jobs)):
@@ -208,18 +207,18 @@ async def _ask(ledger: Ledger, job: Job) -> None:
             await ledger.purge(goal)
 
 
-def _note_acknowledgements(writer, log: list[Op]) -> None:
-    """Put into the log where the writer has said that so many jobs are durable."""
-    call, done = writer._tell, 0
+def _note_acknowledgements(ledger: Ledger, log: list[Op]) -> None:
+    """Put into the log where the thread that writes has said that so many jobs are durable."""
+    call, done = ledger._tell, 0
 
     def told(function, *args) -> None:
         nonlocal done
-        if function == writer._told.durable:
+        if function == ledger._deliver:
             done += len(args[0])
             log.append(Op("word", word=done))
         call(function, *args)
 
-    writer._tell = told
+    ledger._tell = told
 
 
 def held(path: Path) -> str:
