@@ -169,11 +169,8 @@ class Prover:
 
     def _ignored(self) -> list[str]:
         """Return the highest names that the rules of the first snapshot ignore; git's own folder does not count."""
-
-        def is_git(name: str) -> bool:
-            return ".git" in name.rstrip("/").split("/")
-
-        index = Index(self._index(), self._workspace.fileno(), is_git, 0, 0)
+        root = self._workspace.fileno()
+        index = Index(self._index(), root, lambda name: ".git" in name.split("/"), 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
     def _store(self, index: str = "", work_tree: str = "") -> SnapshotStore:
