@@ -266,7 +266,8 @@ def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _loop(entry: Mapping[str, Any]) -> str:
-    what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
+    signature = entry["action_signature"]
+    what = f" {code(words.signature_text(signature))}" if signature else ""
     count = entry["attempt_count"]
     often = f", {_counted(count, 'time')}" if count else ""
     return f"- {words.loop(entry['kind'])}{what}{often}"

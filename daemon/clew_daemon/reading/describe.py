@@ -111,7 +111,7 @@ def _of_goal(event: ev.Event, state: State) -> Entry:
         case ev.FeedbackGiven():
             title = f"feedback: {_cut(event.text)}"
         case ev.Unblocked():
-            title = f"unblocked: {short(event.signature.replace('::', ' ', 1))}"
+            title = f"unblocked: {short(words.signature_text(event.signature))}"
     return _say(title, style, detail=detail)
 
 
