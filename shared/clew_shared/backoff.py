@@ -1,7 +1,5 @@
 """How long to wait before another try, the same rule for restarts, connections and deliveries. Pure."""
 
-from __future__ import annotations
-
 _DOUBLINGS_MAX = 60
 
 

@@ -5,8 +5,6 @@ daemon runs. No line holds a key or a control character, and no error in writing
 written by the caller's thread before `log` returns, since the last ones before a crash matter most.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -14,27 +12,21 @@ import os
 import select
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from io import TextIOWrapper
 from itertools import islice
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import structlog
+from structlog.typing import EventDict
 
 from clew_daemon.logs.look import coloured, plain
+from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from io import TextIOWrapper
-
-    from structlog.typing import EventDict
-
-    from clew_shared.config.tables import LogSettings
-
 
 PATIENCE_MS = 50
 """How long a reader that has fallen behind is waited for, once, before lines are dropped."""

@@ -5,8 +5,6 @@ that the next judgement sees it, and announced only when it is durable: first to
 listeners. Snapshots and outlines of goals are written behind the events, and awaited by no command.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence

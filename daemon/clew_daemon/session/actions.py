@@ -10,8 +10,6 @@ anything may have been changed by anyone. Other agents cannot write to the works
 has changed nothing there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

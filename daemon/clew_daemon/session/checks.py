@@ -1,7 +1,5 @@
 """Runs the checks of a goal, and those that its agent suggested; what follows from them is decided elsewhere."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import astuple, replace
 from math import inf

@@ -1,7 +1,5 @@
 """The agent's messages, answered in order, one at a time: an agent that floods waits in its own socket."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

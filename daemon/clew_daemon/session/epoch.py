@@ -1,7 +1,5 @@
 """One epoch of a goal, as the parts of its session share it: core, record, workspace, and the agent's kind."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The method `finish`: the claim that a goal is reached is checked before it is accepted (docs/goal-files.md)."""
 
-from __future__ import annotations
-
 import time
 
 from clew_daemon.session.checks import Checks

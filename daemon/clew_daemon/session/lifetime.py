@@ -1,7 +1,5 @@
 """How the life of one worker ends: by the first reason that is found, or in order, with time for its agent to exit."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

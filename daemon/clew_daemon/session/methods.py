@@ -3,8 +3,6 @@
 A method that changes anything ends by waiting until that is durable; only then is it answered (docs/guarantees.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

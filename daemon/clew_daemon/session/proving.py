@@ -1,7 +1,5 @@
 """Proves a finish whose checks pass: what the agent changed of what judges is taken away, and they run again."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """One live worker: an agent and its executor, from spawn to the last process of it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

@@ -3,8 +3,6 @@
 An action waits for a snapshot that is due, since it must show the workspace before it. Without one the goal goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The processes of one worker, each in a cell of the nursery: the agent, and the executors one after the other."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,15 +1,10 @@
 """The input of the core about an action, and its answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from clew_shared.judge.reading import Reading
+from clew_shared.record.model import Level
 from clew_shared.record.touched import Touched
-
-if TYPE_CHECKING:
-    from clew_shared.judge.reading import Reading
-    from clew_shared.record.model import Level
 
 
 class WrongState(Exception):

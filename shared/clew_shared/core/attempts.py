@@ -1,22 +1,16 @@
 """Commands for attempts: when one at a subtask is over, and the start of the next (docs/attempts.md)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from clew_shared.core.budgets import Limits
 from clew_shared.core.journal import GoalJournal
 from clew_shared.core.questions import signature_of
 from clew_shared.record import events as ev
-from clew_shared.record.model import GoalStatus, Result, StepStatus
+from clew_shared.record.model import Action, GoalStatus, Result, StepStatus
+from clew_shared.record.state import State
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
 from clew_shared.text.words import ending
-
-if TYPE_CHECKING:
-    from clew_shared.core.budgets import Limits
-    from clew_shared.record.model import Action
-    from clew_shared.record.state import State
 
 REASON_CHARS = 400
 TRIED_MAX = 10  # how many lines the next attempt is shown of what was tried: of as many attempts

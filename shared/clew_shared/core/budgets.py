@@ -1,15 +1,10 @@
 """Which limit of a goal is reached; a limit is not a loop (docs/loops.md, Limits). Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 

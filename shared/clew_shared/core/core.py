@@ -12,12 +12,10 @@ Its layers, each in a file of its own and each using those below it:
     GoalJournal      the state, and the queue of events
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clew_shared.core.answers import Advice, Feedback, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict, WrongState
 from clew_shared.core.attempts import (
     advances,
     in_vain,
@@ -28,23 +26,19 @@ from clew_shared.core.attempts import (
 )
 from clew_shared.core.budgets import blocked_by_limit
 from clew_shared.core.outcomes import finished_event, known_outcome
+from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review
 from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
-from clew_shared.record.model import Action, GoalStatus, Result
+from clew_shared.record.model import Action, GoalStatus, Level, Result
 from clew_shared.record.scope import CLAIMED, UNKNOWN
 from clew_shared.record.signature import signature
 from clew_shared.record.state import InFlight
 from clew_shared.text.shorten import beginning
 from clew_shared.text.themes import theme
 from clew_shared.text.words import SAME_ANSWER, WARNINGS, times
-
-if TYPE_CHECKING:
-    from clew_shared.core.answers import ActionReport
-    from clew_shared.core.questions import Question
-    from clew_shared.record.model import Level
 
 IN_FLIGHT_MAX = 64
 THOUGHT_CHARS = 2_000

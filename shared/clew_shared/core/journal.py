@@ -1,21 +1,15 @@
 """The lowest layer of the core: a goal's state, and the events that lead on from it, queued for the ledger."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.budgets import DEFAULT_LIMITS, Limits
 from clew_shared.gate.rules import PROTOCOL, AgentCalls
+from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_shared.config.tables import LoopSettings
-    from clew_shared.record import events as ev
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 IGNORED_LIMIT = 2
 """This many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)."""

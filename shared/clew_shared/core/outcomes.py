@@ -1,20 +1,13 @@
 """What a report of an action means in the present state, before it is recorded. Pure."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from clew_shared.core.answers import ActionReport
 from clew_shared.gate.rules import KnownOutcome
-from clew_shared.judge.reading import error_of, outcome_of, plain, read
+from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
+from clew_shared.record.state import InFlight, State
 from clew_shared.text.shorten import both_ends
 from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
-
-if TYPE_CHECKING:
-    from clew_shared.core.answers import ActionReport
-    from clew_shared.judge.reading import Reading
-    from clew_shared.record.state import InFlight, State
 
 HEAD_CHARS = 400  # of an output, in its event and its tally
 

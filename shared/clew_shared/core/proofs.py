@@ -1,15 +1,9 @@
 """What follows from a label that refuses a finish: what the agent is told, and what a person is asked. Pure."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from clew_shared.core.questions import Question, question
 from clew_shared.proof.label import WORDS
+from clew_shared.record.state import ProofState, State
 from clew_shared.text.shorten import in_one_line
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import ProofState, State
 
 FILES_SHOWN = 5
 LINE_CHARS = 300

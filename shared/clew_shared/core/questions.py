@@ -4,15 +4,14 @@ Each question says in lines of its own what the goal was at work on, what was tr
 stopped, and what a person can do, each choice with its command. docs/messages.md explains each reason.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from clew_shared.record.model import Result
+from clew_shared.record.model import Action, Result
 from clew_shared.record.moment import local, roughly
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.signature import signature
+from clew_shared.record.state import State
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
 from clew_shared.text.words import (
@@ -26,12 +25,6 @@ from clew_shared.text.words import (
     refusal,
     times,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from clew_shared.record.model import Action
-    from clew_shared.record.state import State
 
 NAME_CHARS = 120
 FAILURE_CHARS = 300

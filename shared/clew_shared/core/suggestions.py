@@ -1,13 +1,8 @@
 """Checks that an agent suggests: which are accepted, and which run at the end; a suggestion decides nothing. Pure."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 SUGGESTED_MAX = 5  # that a goal can have
 NAME_CHARS_MAX = 60

@@ -1,9 +1,8 @@
 """Commands on the tree of work: start, plan, complete and fail subtasks, and escalate what is blocked."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands, has_retries, may_start_over
@@ -13,19 +12,14 @@ from clew_shared.core.suggestions import taken
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
 from clew_shared.record.events import Escalated, Planned
-from clew_shared.record.model import GoalStatus, StepStatus
+from clew_shared.record.identity import Identity
+from clew_shared.record.model import GoalStatus, Level, StepStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.state import State
 from clew_shared.text.shorten import one_line
 from clew_shared.text.words import times
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from clew_shared.record.identity import Identity
-    from clew_shared.record.model import Level
-    from clew_shared.record.spec import PlannedSubtask, PlannedTask
-    from clew_shared.record.state import State
-
-    Covers = Sequence[int] | Literal["all"]
+Covers = Sequence[int] | Literal["all"]
 
 
 def unknown_number(state: State, level: str | None, covers: Covers) -> str:

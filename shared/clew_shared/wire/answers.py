@@ -4,8 +4,6 @@ The daemon dumps them with `exclude_unset`, so that fields that were not set are
 receive. Unknown fields are ignored, so that an older agent understands a newer daemon.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator

@@ -3,8 +3,6 @@
 Shapes and framing only: what a method does is the daemon's session, what an agent makes of it its own.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ Under the daemon (`CLEW_FD`) it uses the worker protocol; without one it has the
 of the current folder, and the same rules. It carries out nothing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

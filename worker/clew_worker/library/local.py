@@ -4,8 +4,6 @@ Each call is one turn at the ledger, durable before it returns: manual changes c
 published files follow. It runs no action.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The tree of a goal without a daemon: what the agent changed in it by hand becomes events. No I/O, no clock."""
 
-from __future__ import annotations
-
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask

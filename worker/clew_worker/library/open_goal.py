@@ -1,7 +1,5 @@
 """The goal that `ContextManager` has open, a `LocalGoal` or a `RemoteGoal`: what the agent sees, and may change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

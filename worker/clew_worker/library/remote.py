@@ -1,7 +1,5 @@
 """A goal under the daemon: calls are requests of the worker protocol; the state is that of the last `hello`."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import os
