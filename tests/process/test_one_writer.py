@@ -165,6 +165,8 @@ def second(tmp_path):
 
 def copied(clew, second) -> None:
     """What `cp -a` makes of a home; the sockets of a living daemon are no files to copy."""
+    inbox = clew.home / "inbox"
+    clew.until(lambda: not [*inbox.glob(".clew-claimed-*")], "the end of what was accepted")
     shutil.copytree(
         clew.home, second.home, symlinks=True, ignore=shutil.ignore_patterns("*.sock", "*.part")
     )
