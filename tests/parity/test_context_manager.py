@@ -2,6 +2,8 @@
 
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
+from clew_worker.library.context_manager import OUTPUT_BYTES, _report
+
 
 def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
     task = planned(ctx)[0]
@@ -117,3 +119,11 @@ def test_a_goal_is_finished_only_when_nothing_of_it_is_open(ctx):
 def test_a_goal_that_cannot_be_done_is_finished_as_failed(ctx):
     assert ctx.finish("no way", success=False) is True
     assert ctx.state.goal.status == "failed"
+
+
+def test_a_key_is_hidden_also_where_a_long_output_is_cut():
+    key = "sk-" + "a1B2" * 12
+    for before in range(OUTPUT_BYTES // 4, OUTPUT_BYTES, 1024):
+        text = f"{'x' * before} {key} {'y' * OUTPUT_BYTES}"
+        kept = _report("success", text, None, "").output
+        assert not [at for at in range(0, len(key), 8) if key[at : at + 8] in kept]

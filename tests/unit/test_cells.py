@@ -1,14 +1,17 @@
 """What a cell may reach: the network, links on the way to a file."""
 
+import json
 import os
 import resource
 import signal
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from clew_daemon.processes.cells import CellRules
+from clew_daemon.processes.nursery import VERSION, NurseryGone, _checked
 from clew_shared.config.agent_tables import (
     CommandAgentSettings,
     LlmAgentSettings,
@@ -18,8 +21,8 @@ from clew_shared.config.places import places
 from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-from clew_shared.wire.nursery import CellSpec, SandboxSpec
-from clew_worker.sandbox import grants, kernel, namespaces
+from clew_shared.wire.nursery import CellSpec, NurseryHello, SandboxReport, SandboxSpec, to_packet
+from clew_worker.sandbox import grants, interpreter, kernel, namespaces
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
@@ -95,3 +98,30 @@ def test_processes_that_cannot_be_read_are_not_taken_for_none(tree):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     with pytest.raises(FileNotFoundError):
         kernel.descendants(999999999)
+
+
+@pytest.mark.parametrize(
+    ("table", "size", "count"), [(2**63, 56, 3), (2**64 - 8, 56, 1), (64, 0, 9), (4000, 56, 9)]
+)
+def test_a_file_that_only_begins_as_a_program_has_no_loader(table, size, count, tmp_path):
+    """The first number was too large for an offset: whoever named the file in a config got no cell, and no reason."""
+    head = bytearray(b"\x7fELF\x02\x01".ljust(64, b"\0"))
+    struct.pack_into("<Q", head, 32, table)
+    struct.pack_into("<HH", head, 54, size, count)
+    program = tmp_path / "program"
+    program.write_bytes(head)
+    program.chmod(0o755)
+    assert interpreter.chain(str(program), "/", "") == [str(program)]
+
+
+def test_a_nursery_of_another_clew_says_that_the_daemon_must_be_restarted():
+    """One whose greeting had another form was taken for broken."""
+    report = SandboxReport(landlock_abi=0, isolation="guard", userns=False, network_off="none")
+    hello = to_packet(NurseryHello(pid=1, version=VERSION, preloaded=(), sandbox=report))
+    assert _checked(hello).pid == 1
+    other = json.loads(hello) | {"of_tomorrow": 1}
+    for version in ("9.9", VERSION):
+        with pytest.raises(NurseryGone, match="restart the daemon"):
+            _checked(json.dumps(other | {"version": version}).encode())
+    with pytest.raises(NurseryGone, match="did not start"):
+        _checked(b"{}")

@@ -6,6 +6,7 @@ What runs in a cell, and how it is confined, is decided in the worker; see `clew
 import array
 import asyncio
 import contextlib
+import json
 import signal
 import socket
 import subprocess
@@ -114,7 +115,7 @@ class Zygote:
         self.child = children.watch(self._process.pid)
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
-                hello = _checked(await self._receive())
+                hello = _checked(await self._packet())
         except BaseException as error:
             self.child.kill()
             await self.end()
@@ -170,7 +171,7 @@ class Zygote:
         fault = "it has ended"
         try:
             while True:
-                match await self._receive():
+                match wire.read_from_nursery(await self._packet()):
                     case wire.Spawned() | wire.SpawnFailed() as answer:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:
@@ -188,21 +189,26 @@ class Zygote:
         elif isinstance(answer, wire.Spawned):  # the one who asked has given up
             children.watch(answer.guard_pid).kill()
 
-    async def _receive(self) -> wire.NurseryMessage:
+    async def _packet(self) -> bytes:
         data = await asyncio.get_running_loop().sock_recv(self._line, wire.PACKET_BYTES_MAX)
         if not data:
             raise ConnectionResetError("its socket was closed")
-        return wire.read_from_nursery(data)
+        return data
 
 
-def _checked(hello: wire.NurseryMessage) -> wire.NurseryHello:
-    if not isinstance(hello, wire.NurseryHello):
+def _checked(data: bytes) -> wire.NurseryHello:
+    """Return the greeting of a nursery of this version: another's may have another form; NurseryGone, ValueError."""
+    said = json.loads(data)
+    found = said.get("version") if isinstance(said, dict) else None
+    if found is None:
         raise NurseryGone("it did not start: its first message was not the expected one")
-    if hello.version != VERSION:
-        raise NurseryGone(
-            f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
-        )
-    return hello
+    if found == VERSION:
+        with contextlib.suppress(ValueError):
+            hello = wire.read_from_nursery(data)
+            if isinstance(hello, wire.NurseryHello):
+                return hello
+        found = f"{VERSION}, but of another build,"
+    raise NurseryGone(f"clew {found:.80} is installed, this is {VERSION}: restart the daemon")
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:

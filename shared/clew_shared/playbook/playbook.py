@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from clew_shared.playbook.curator import meaning, opposite, same
 from clew_shared.text.shorten import one_line
@@ -128,6 +128,8 @@ TITLE = "## Learned Strategies"
 class LearnedPlaybook:
     """Strategies learned across goals, each with an id that is never reused."""
 
+    bullet_type: ClassVar[type[Bullet]] = Bullet
+
     def __init__(self) -> None:
         self._bullets: dict[str, Bullet] = {}
         self._archive: dict[str, Bullet] = {}
@@ -200,7 +202,7 @@ class LearnedPlaybook:
         live, archive = playbook._bullets, playbook._archive
         for name, target in (("bullets", live), ("archived", archive)):
             for entry in _entries(data, name):
-                bullet = Bullet.from_dict(entry)
+                bullet = cls.bullet_type.from_dict(entry)
                 if bullet.id in live or bullet.id in archive:
                     raise ValueError(f"two strategies have the id {bullet.id!r}")
                 # those of clew 0.1.0 that expire have had their time

@@ -216,7 +216,8 @@ def _report(result: str, output: object, changed: bool | None, error_msg: str) -
         raise ValueError(f"result {result!r} must be one of {', '.join(_RESULTS)}")
     given = error_msg if output is None and error_msg else output
     if given is not None:
-        text = given if isinstance(given, str) else json.dumps(_plain(given), ensure_ascii=False)
+        plain = _plain(given)  # before it is cut: half of a key looks like none
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
         given = redact(cut(text, OUTPUT_BYTES))
     return ActionReport(str(result), given, changed)
 

@@ -66,6 +66,7 @@ class DualTrackContext:
         if min(counts) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
         self.conversation_history = [as_message(one) for one in self.conversation_history or ()]
+        self.windows = self.windows or Windows()
         self._known_facts: set[str] = set()
         self._facts_before = self._quiet_since = 0
 
@@ -156,10 +157,9 @@ class DualTrackContext:
         lines = next(filter(None, told), [])  # what a stuck agent was told last
         if iteration >= self.windows.progress_from:
             used = sum(len(piece.messages) - 1 for piece in parts.work)
-            pages = self.research_context.get("pages_read") or 0
-            read = pages if isinstance(pages, int) else len(pages)
+            pages = _count(self.research_context.get("pages_read"))
             used = max(len(self.tool_results), used)
-            lines.append(progress_marker(iteration, self.max_iterations, used, read))
+            lines.append(progress_marker(iteration, self.max_iterations, used, pages))
         lines.append(self.inject_urgency(iteration))
         return "\n".join(filter(None, lines))
 
@@ -249,3 +249,9 @@ class DualTrackContext:
         elif stuck_type == "no_progress":
             seen = f"The last {quiet} iterations brought no new result."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, int):
+        return int(value)
+    return len(value) if isinstance(value, list | tuple | set | frozenset | dict) else 0

@@ -47,14 +47,24 @@ Params = Annotated[dict[str, object], BeforeValidator(lambda given: given or {})
 Moment = Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))]
 
 
-class Cost(BaseModel, extra="allow"):
+class _RecordPart(BaseModel, extra="allow"):
+    """A part of a record, readable by attribute or, like the JSON it came from, by key."""
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return getattr(self, key)
+        except AttributeError:
+            raise KeyError(key) from None
+
+
+class Cost(_RecordPart):
     """The cost of one tool call in tokens and seconds."""
 
     tokens: NonNegativeInt = 0
     time: NonNegativeFloat = 0.0
 
 
-class ToolCallRecord(BaseModel, extra="allow"):
+class ToolCallRecord(_RecordPart):
     """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
 
     `name`, `args` and `result` are read as `tool`, `params` and `raw_output`. A cost without a time
@@ -85,7 +95,7 @@ class ToolCallRecord(BaseModel, extra="allow"):
         return reasoning.reasoning_line(reasoning.did(self.tool, self.params), found)
 
 
-class IterationRecord(BaseModel, extra="allow"):
+class IterationRecord(_RecordPart):
     """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
 
     iteration: NonNegativeInt

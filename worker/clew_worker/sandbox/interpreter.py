@@ -100,7 +100,8 @@ def _elf_loader(head: bytes) -> str | None:
     """Return the loader (PT_INTERP) of a 64-bit little-endian ELF file."""
     if head[:6] != b"\x7fELF\x02\x01":
         return None
-    with contextlib.suppress(struct.error, ValueError):  # not all of the table is in the head
+    # not all of the table is in the head, or it is no table
+    with contextlib.suppress(struct.error, ValueError, OverflowError):
         (table,), (size, count) = (
             struct.unpack_from("<Q", head, 32),
             struct.unpack_from("<HH", head, 54),
