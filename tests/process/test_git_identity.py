@@ -70,3 +70,11 @@ def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_
         "GIT_COMMITTER_EMAIL=ada@example.com",
         "GIT_COMMITTER_NAME=Ada Example",
     ]
+
+
+def test_a_reload_reads_it_again_and_says_what_changed(clew, home):
+    clew.start()
+    identified(home)
+    assert "GIT_AUTHOR_NAME" in clew.clew("reload")
+    goal = clew.completed(runbook("env | grep ^GIT_AUTHOR_NAME > seen"))
+    assert list(clew.lines(goal, "seen")) == ["GIT_AUTHOR_NAME=Ada Example"]

@@ -54,12 +54,13 @@ def test_where_it_is_not_installed_the_fault_says_how_to_install_it(cli, tmp_pat
         (lambda path: path.mkdir(), "is a directory"),
         (lambda path: path.symlink_to("nowhere"), "is a link to something that does not exist"),
         (lambda path: program_at(path, 0o644), "is not executable"),
+        (lambda path: path / ("c" * 300), "does not exist"),  # as in a folder of another user
     ],
-    ids=["absent", "folder", "dangling link", "not executable"],
+    ids=["absent", "folder", "dangling link", "not executable", "out of reach"],
 )
 def test_a_path_that_is_no_program_is_a_fault_that_says_why(tmp_path, make, words):
     path = tmp_path / "codex"
-    make(path)
+    path = make(path) or path
     with pytest.raises(SpawnError, match=words):
         cli_program(CliAgentSettings(cli="codex", program=str(path)), {})
 

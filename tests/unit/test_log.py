@@ -1,5 +1,6 @@
 """What a log line looks like, and what it may cost."""
 
+import errno
 import fcntl
 import json
 import logging
@@ -145,6 +146,29 @@ def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkey
     logger.info("goal.started")
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
     assert events == ["goal.started", "goal.completed", "log.dropped", "goal.started"]
+
+
+def test_an_error_while_a_file_is_rotated_costs_a_line_and_reaches_nobody(out, tmp_path):
+    fd, lines = out
+    file = tmp_path / "clew.log"
+    setup.configure(Settings(file=str(file), max_bytes=200), stdout_fd=fd)
+    log, rotated = structlog.get_logger(), setup._output.sinks[1]
+    log.info("goal.started", text="x" * 150)
+    closing = rotated.stream.close
+
+    def failing():
+        closing()
+        raise OSError(errno.EIO, "as on NFS")
+
+    rotated.stream.close = failing
+    for number in range(3):
+        log.info("goal.completed", text="y" * 150, n=number)
+    assert [line["n"] for line in lines()[1:]] == [0, 1, 2]
+    assert '"n": 2' in file.read_text()
+    file.write_text("")  # as logrotate does with copytruncate
+    log.info("goal.queued")
+    assert "goal.queued" in file.read_text()
+    assert '"n": 2' not in (tmp_path / "clew.log.1").read_text()
 
 
 def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):

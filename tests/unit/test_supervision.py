@@ -1,9 +1,11 @@
 """Which goals get a worker now, when a crash restarts one, and how many LLM calls run at once."""
 
+import asyncio
+
 import pytest
 
 from clew_daemon.host.folders import overlap
-from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, is_loopback
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
 from clew_daemon.record.dependencies import KnownGoals, cycle, holder
 from clew_daemon.supervision.restart import Crashes, wait_s
 from clew_daemon.supervision.schedule import due, ready, waits_for
@@ -152,13 +154,34 @@ def test_this_machine_is_loopback_and_no_other():
     ],
 )
 async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
-    endpoint = LlmSlots().of(url, limit)
+    endpoint, allowed = LlmSlots().of(url), calls_at(url, limit)
     for _ in range(calls):
-        assert not endpoint.locked()
-        await endpoint.acquire()
-    assert endpoint.locked()
+        assert not endpoint.is_full(allowed)
+        await endpoint.acquire(allowed)
+    assert endpoint.is_full(allowed)
 
 
-async def test_calls_of_one_server_wait_for_each_other_whatever_the_path():
+def test_calls_of_one_server_wait_for_each_other_whatever_the_path():
     slots = LlmSlots()
-    assert slots.of("http://localhost:1/v1", None) is slots.of("http://LOCALHOST:1", 1)
+    assert slots.of("http://localhost:1/v1") is slots.of("http://LOCALHOST:1")
+
+
+async def opened(*calls):
+    """Return which of these tasks have their call."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return [call.done() for call in calls]
+
+
+async def test_calls_are_served_in_order_each_by_the_number_of_its_goal():
+    endpoint = LlmSlots().of("http://localhost:1")
+    await endpoint.acquire(2)
+    await endpoint.acquire(2)
+    waiting = [asyncio.ensure_future(endpoint.acquire(calls)) for calls in (1, 1, 2, 1)]
+    assert await opened(*waiting) == [False] * 4
+    waiting[0].cancel()
+    endpoint.release()  # of two that a goal began before a reload: a limit of one waits for both
+    assert await opened(*waiting) == [True, False, False, False]
+    endpoint.release()
+    assert await opened(*waiting) == [True, True, True, False]
+    assert endpoint.is_full(2)

@@ -16,7 +16,7 @@ from clew_daemon import VERSION
 from clew_daemon.bootstrap import configure_log, failed, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.control.server import ControlError
-from clew_daemon.host import tasks
+from clew_daemon.host import git, tasks
 from clew_daemon.host.own_process import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
@@ -314,6 +314,8 @@ async def apply_config(
 ) -> list[config.SettingChange]:
     """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
     status.reloading()
+    with daemon.children.starting_own():  # git is no leftover of a cell
+        identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
     try:
         settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
         configure_log(daemon.places, settings, daemon.keys)
@@ -321,7 +323,8 @@ async def apply_config(
         log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
         raise ControlError(f"nothing was changed:\n{error}") from None
     else:
-        daemon.settings = settings
+        changed += git.identity_changes(daemon.git, identity)
+        daemon.settings, daemon.git = settings, identity
         daemon.goals.adopt(settings, daemon.settings_of)
         daemon.nursery.preload = preload(settings)
         supervisor.reloaded()

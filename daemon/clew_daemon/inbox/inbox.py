@@ -110,12 +110,11 @@ class Inbox:
                 until = math.inf
             # a sleep until then, the next sweep, or an event, whichever is first
             sweep_s = self.sweep_s if self._watched else min(self.sweep_s, TROUBLE_S)
-            if self._wake.wait(max(0.0, min(until - time.monotonic(), sweep_s))):
+            wait_s = min(until - time.monotonic(), sweep_s, threading.TIMEOUT_MAX)
+            if self._wake.wait(max(0.0, wait_s)):
                 time.sleep(0 if self._stopping else GATHER_S)
-            elif time.monotonic() < until:
-                self._watched = (
-                    None  # a new folder may have the inode of the old one: watch it again
-                )
+            elif time.monotonic() < until:  # a new folder may have the inode of the old one
+                self._watched = None  # watch it again
 
     # -- one round ---------------------------------------------------------------------------------
 

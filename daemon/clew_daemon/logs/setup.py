@@ -90,11 +90,12 @@ class RotatedFile(RotatingFileHandler):
 
     def write(self, line: str) -> bool:
         """Append a line; return False when it is lost."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
                 self.close()
-            self.stream = self.stream or self._open()
-            size = self.stream.tell() if self.stream.seekable() else 0
+            if self.stream is None or self.stream.closed:  # closed: an error as it was closed
+                self.stream = self._open()
+            size = self.stream.seek(0, os.SEEK_END) if self.stream.seekable() else 0
             if size and 0 < self.maxBytes <= size + len(line):
                 self.doRollover()
             self.stream.write(line)

@@ -285,9 +285,9 @@ def cli_program_fault(agent: Agent, env: Mapping[str, str]) -> str:
 
 def unusable(path: Path) -> str:
     """Return why a path is not a program, "" if it may be one."""
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - False, as all of these, where it cannot be reached
         return "is a directory"
-    if path.exists():
+    if os.path.exists(path):  # noqa: PTH110
         return "" if os.access(path, os.X_OK) else "is not executable"
-    link = os.path.islink(path)  # noqa: PTH114 - False where it cannot be reached
+    link = os.path.islink(path)  # noqa: PTH114
     return "is a link to something that does not exist" if link else "does not exist"

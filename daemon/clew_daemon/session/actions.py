@@ -242,9 +242,12 @@ class Actions:
             epoch.snapshots.acted(too_many=False)
             return report
         looking = asyncio.ensure_future(executors.touched_by_own(names_only=bool(p.changed)))
-        await asyncio.sleep(0)  # it is asked for now
-        reading = reading_of(flight, report) if flight else None
-        world, touched = await looking
+        try:
+            await asyncio.sleep(0)  # it is asked for now
+            reading = reading_of(flight, report) if flight else None
+            world, touched = await looking
+        finally:
+            looking.cancel()  # no look goes on, or starts an executor, after a worker that ends meanwhile
         epoch.snapshots.acted(too_many=touched.own_cut)
         world = "" if p.changed else world
         return replace(report, world=world, touched=touched, reading=reading)

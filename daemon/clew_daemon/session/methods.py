@@ -10,6 +10,7 @@ from typing import Any
 
 from clew_daemon.host.keys import place_of, secrets_of, write_back
 from clew_daemon.learning.playbook import CHARS_MAX, continued, of_model
+from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import hello_answer, place_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.actions import Actions, noted
@@ -45,7 +46,7 @@ class Methods:
         self._epoch = epoch
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
-        self._slot: asyncio.Semaphore | None = None
+        self._slot: Endpoint | None = None
         self._last_turn = False
         """The turn in which the work ended, or was stopped, is on record."""
         self._strategies: list[JsonObject] = []
@@ -158,10 +159,10 @@ class Methods:
         if p.open:
             self._epoch.refuse_while_stopping()  # the answer of the model would be paid for and dropped
             self._finishing.prompted()
-            work, calls = self._epoch.work, self._epoch.settings.limits.llm_calls
-            endpoint = self._epoch.parts.slots.of(p.base_url, calls)
-            work.llm_since, work.llm_queued = time.time(), endpoint.locked()
-            await endpoint.acquire()
+            work, endpoint = self._epoch.work, self._epoch.parts.slots.of(p.base_url)
+            calls = calls_at(p.base_url, self._epoch.settings.limits.llm_calls)
+            work.llm_since, work.llm_queued = time.time(), endpoint.is_full(calls)
+            await endpoint.acquire(calls)
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = endpoint
         return {"open": p.open}
