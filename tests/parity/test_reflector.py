@@ -74,6 +74,7 @@ def test_the_other_order_teaches_nothing(calls):
         [LIST, READ],
         [cmd("python x.py"), cmd("pip install flask")],
         [edit("a.py"), cmd("pytest")],
+        [read("a.py"), edit("a.py")],
         [search("main"), read("a.py")],
         [cmd("git status"), cmd("git commit -m x")],
     ],

@@ -40,8 +40,10 @@ def test_a_profile_matches_a_model_by_its_name_without_folders_tag_and_case(patt
     [
         ("qwen2.5-coder:1.5b", None, 32_768),
         ("qwen3:4b", 0.6, 32_768),
+        ("Qwen/Qwen3-8B-GGUF", 0.6, 32_768),
         ("unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF", 0.7, 262_144),
         ("meta-llama/Meta-Llama-3-8B-Instruct", None, 8_192),
+        ("llama3:8b", None, 8_192),
         ("llama3.2:3b", None, None),
         ("meta-llama/Llama-3.1-8B-Instruct", None, None),
         ("gemma2:9b", None, 8_192),

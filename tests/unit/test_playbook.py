@@ -1,8 +1,10 @@
 """Strategies: what changes them, what a run says about them, and which an agent is shown."""
 
+import json
+
 import pytest
 
-from clew_daemon.learning.deltas import DeltaError, Draft, fold
+from clew_daemon.learning.deltas import DeltaError, Draft, fold, imported
 from clew_daemon.learning.playbook import select
 from clew_daemon.learning.review import ReviewFold, lessons, tag_for
 from clew_shared.playbook.playbook import Bullet, LearnedPlaybook
@@ -81,6 +83,21 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
         kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
     assert said in str(refused.value)
     assert kept.playbook.to_dict() == before
+
+
+def test_what_is_imported_keeps_its_ids_and_the_larger_counts(kept):
+    kept.add("Run tests")
+    old = imported(json.dumps(kept.playbook.to_dict()))
+    kept.do(lambda draft: draft.tag("tes-00001", "helpful", "completed"))
+    new = imported(json.dumps(kept.playbook.to_dict()))
+    other, counts = Kept(), []
+    for bullets in (old, new, new, old):
+        other.do(lambda draft, some=bullets: counts.append(draft.import_bullets(some)))
+    done = [next(name for name, count in one.items() if count) for one in counts]
+    assert done == ["added", "updated", "known", "known"]
+    assert [(one.id, one.helpful) for one in other.playbook.bullets()] == [("tes-00001", 1)]
+    assert other.add("Read logs") == "tes-00002"
+    assert fold(other.events).to_dict() == other.playbook.to_dict()
 
 
 CHECKED = Spec(description="Do it", checks={"ok": "true"})

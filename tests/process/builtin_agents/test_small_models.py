@@ -53,6 +53,7 @@ NATIVE = {
         RIGHT,
     ],
     "a command that is no object": [calls(("run_cmd", "echo right > answer.txt"))],
+    "another name of the command": [calls(("run_cmd", {"command": "echo right > answer.txt"}))],
     "a command in a list": [calls(("run_cmd", {"cmd": ["echo right > answer.txt"]}))],
 }
 JSON = {
@@ -79,6 +80,13 @@ async def test_native_calls_that_go_wrong(daemon, run_llm, script):
     with ScriptedLlm(*script, then=FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
     assert daemon.finished[0] is True
+
+
+async def test_a_call_written_as_text_is_used_and_asked_for_as_json_from_then_on(daemon, run_llm):
+    with ScriptedLlm(*JSON["a fence around the call"], then=JSON_FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished[0] is True
+    assert ["response_format" in request for request in llm.requests] == [False, True]
 
 
 @pytest.mark.parametrize("script", JSON.values(), ids=list(JSON))

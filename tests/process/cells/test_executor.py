@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire.executor import RunRequest
+from clew_shared.wire.executor import DigestRequest, RunRequest
 from clew_shared.wire.nursery import CellLimits
 
 
@@ -51,6 +51,14 @@ def test_a_huge_output_keeps_its_head_and_its_tail(hands):
     assert done.output.endswith("last\n")
     assert "bytes left out" in done.output
     assert len(done.output) < 1200
+
+
+def test_the_world_says_whether_an_action_changed_anything(hands):
+    hands.send(DigestRequest(id=1000))
+    before = hands.receive().world
+    assert hands.sh("cat /dev/null").world == before
+    assert hands.sh("echo x > file").world != before
+    assert hands.sh("rm file").world == before
 
 
 def test_a_command_that_meets_the_limit_of_processes_is_refused_and_the_executor_lives(executor):

@@ -82,6 +82,27 @@ def test_hidden_folders_stay_hidden_whatever_is_allowed(home, allowed):
     assert not confined(spec, (home / "state" / "secret").read_text)
 
 
+@needs_landlock
+def test_a_workspace_inside_a_hidden_folder_is_usable_and_its_neighbours_are_not(home):
+    mine, other = home / "state" / "mine", home / "state" / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    spec = agent(home, workspace=str(mine))
+    assert confined(spec, (mine / "file").read_text)
+    assert not confined(spec, (other / "file").read_text)
+
+
+def test_an_agent_with_network_opens_no_unix_socket_but_can_have_a_pair(home):
+    def pair():
+        for one in (*socket.socketpair(), socket.socket(socket.AF_INET)):
+            one.close()
+
+    spec = agent(home).model_copy(update={"agent": "llm"})
+    assert confined(spec, pair)
+    assert not confined(spec, lambda: socket.socket(socket.AF_UNIX).close())
+
+
 def test_network_off_without_a_namespace_leaves_no_internet_socket(home):
     spec = agent(home, network=False)
     assert not confined(spec, lambda: socket.socket(socket.AF_INET).close())

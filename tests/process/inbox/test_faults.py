@@ -1,6 +1,5 @@
 """Files of the inbox that are refused, or that cannot be claimed, read or removed."""
 
-import asyncio
 import errno
 import os
 from collections import Counter
@@ -14,13 +13,13 @@ from clew_daemon.inbox.files import Dropped
 
 async def test_while_the_daemon_is_not_ready_files_stay_as_they_are(daemon, folder):
     """A full disk: nothing could be recorded."""
-    is_ready = False
+    is_ready, asked = False, []
     folder.mkdir(parents=True)
     for count in range(300):
         (folder / f"goal-{count}.md").write_text("later")
     before = names(folder)
-    async with running(daemon, sweep_s=0.05, ready=lambda: is_ready):
-        await asyncio.sleep(0.5)  # several sweeps
+    async with running(daemon, sweep_s=0.05, ready=lambda: asked.append(1) or is_ready):
+        await daemon.until(lambda: len(asked) > 3)  # as many sweeps in which all were due
         assert names(folder) == before
         assert daemon.drops == []
         is_ready = True
