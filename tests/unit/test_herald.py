@@ -136,6 +136,15 @@ async def test_what_was_not_taken_is_sent_again_and_the_book_says_since_when(rec
     assert recorded.channel.record.failing_since is None
 
 
+@pytest.mark.parametrize(
+    ("quiet", "hours"),
+    [("22:00-07:00", ["06:59", "22:00"]), ("09:00-17:00", ["09:00", "16:59"]), ("", [])],
+)
+def test_quiet_hours_have_their_beginning_and_not_their_end_also_over_midnight(quiet, hours):
+    times = ("06:59", "07:00", "08:59", "09:00", "16:59", "17:00", "21:59", "22:00")
+    assert [now for now in times if channels.is_quiet(now, quiet)] == hours
+
+
 async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told(
     recorded, monkeypatch
 ):
