@@ -85,11 +85,13 @@ BULLETS = st.lists(st.dictionaries(BULLET_KEYS, JSON, max_size=8), max_size=3)
     st.one_of(
         st.text(max_size=200),
         JSON.map(json.dumps),
+        BULLETS.map(json.dumps),
         BULLETS.map(lambda some: json.dumps({"bullets": some, "version": 1})),
     )
 )
 @example(DEEP)
 @example('{"a":' * 50_000)
+@example('[{"section": "s", "content": "c"}]')
 @example('{"bullets": [{"id": 7, "section": "s", "content": "c"}]}')
 def test_any_text_is_a_playbook_or_a_fault_in_words(text):
     try:
