@@ -291,13 +291,25 @@ def reload(
     return now.model_copy(update=taken), found, loaded.outdated
 
 
-def config_error(path: Path, env: Mapping[str, str]) -> str | None:
-    """Return why the file would be rejected, all errors of it; None if it would not be. It blocks."""
+def config_error(
+    path: Path, env: Mapping[str, str], known: dict[str | None, str | None]
+) -> str | None:
+    """Return why the file would be rejected, all errors of it; None if it would not be. It blocks.
+
+    `known` keeps the answer: every status asks, and a file is validated again only when it has changed.
+    """
     try:
-        config.load(configfile.read(path), env, str(path))
-    except (configfile.ConfigFileError, config.SettingsError) as error:
+        text = configfile.read(path)
+    except configfile.ConfigFileError as error:
         return str(error)[:ERROR_CHARS]
-    return None
+    if text not in known:
+        known.clear()
+        try:
+            config.load(text, env, str(path))
+            known[text] = None
+        except config.SettingsError as error:
+            known[text] = str(error)[:ERROR_CHARS]
+    return known[text]
 
 
 async def reload_on_signals(hangup: asyncio.Event, reload: Callable[[], Awaitable[object]]) -> None:

@@ -150,7 +150,7 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        fault = partial(housekeeping.config_error, self._places.config, daemon.keys.env)
+        fault = partial(housekeeping.config_error, self._places.config, daemon.keys.env, {})
         self._status.describe(daemon, self._supervisor, fault)
         self._reload = partial(housekeeping.apply_config, daemon, self._supervisor, self._status)
         view, reload = self._status.view, self._reload

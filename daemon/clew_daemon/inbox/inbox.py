@@ -79,6 +79,7 @@ class Inbox:
     _watched: tuple[int, int] | None = None  # the device and inode that are watched
     _wake: threading.Event = field(default_factory=threading.Event)
     _stopping: bool = False
+    _asked: "list[Future[str | None]]" = field(default_factory=list)
     _thread: threading.Thread | None = None
 
     async def start(self) -> None:
@@ -98,6 +99,8 @@ class Inbox:
         self._wake.set()
         if self._thread and self._observer:
             await asyncio.to_thread(self._thread.join, STOP_DEADLINE_S)
+            for judged in self._asked:  # nothing is accepted once the folder has another owner
+                judged.cancel()
             self._observer.stop()
             await asyncio.to_thread(self._observer.join, STOP_DEADLINE_S)
 
@@ -180,10 +183,10 @@ class Inbox:
         read = [(one, drop) for one in batch if (drop := self._fetch(one)) is not None]
         if self._stopping:
             return
-        asked = [
+        self._asked = [
             asyncio.run_coroutine_threadsafe(self._judge(drop), self._loop) for _, drop in read
         ]
-        for (one, _), judged in zip(read, asked, strict=True):
+        for (one, _), judged in zip(read, self._asked, strict=True):
             self._conclude(one, judged)
 
     def _fetch(self, one: Found) -> Dropped | None:

@@ -5,6 +5,7 @@ import shutil
 
 from inbox_taker import names, running
 
+from clew_daemon.inbox import inbox as module
 from clew_daemon.inbox.files import LOCK_NAME, Dropped
 
 
@@ -68,3 +69,26 @@ async def test_stop_lets_what_is_under_way_end(daemon, folder):
     await stopping
     assert done == ["goal.md"]
     assert names(folder) == []
+
+
+async def test_stop_ends_an_accept_that_hangs_and_its_file_stays_claimed(
+    daemon, folder, monkeypatch
+):
+    monkeypatch.setattr(module, "STOP_DEADLINE_S", 0.2)
+    inside, ended = asyncio.Event(), asyncio.Event()
+
+    async def hangs(_: Dropped) -> None:
+        inside.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    daemon.accept = hangs
+    async with asyncio.timeout(20):
+        async with running(daemon):
+            (folder / "goal.md").write_text("hangs")
+            await inside.wait()
+        await ended.wait()
+    (name,) = names(folder)
+    assert name.startswith(".clew-claimed-")

@@ -156,7 +156,7 @@ class Front:
                 yield key.value, value
 
     def _read(self, key: str, node: yaml.Node) -> None:
-        """Read the value of one of clew's keys; the first thing that is wrong with it is a fault."""
+        """Read the value of one of clew's keys; where YAML can read all of it, the first thing wrong is a fault."""
         self.lines[key] = _line_of(self._front, node.start_mark)
         faults_before, value = len(self.faults), self._plain(node, (key,))
         if len(self.faults) > faults_before:
