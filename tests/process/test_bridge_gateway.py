@@ -142,7 +142,9 @@ async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_afte
             client.send({"id": 9, "method": "tools/call", "params": {"name": "clew_run"}})
             await called.wait()
             client.process.kill()
-            async with asyncio.timeout(30):
+            await client.process.wait()
+            async with relayed(tmp) as another, asyncio.timeout(30):
+                await another.hello()
                 await relays.lost.wait()
 
 

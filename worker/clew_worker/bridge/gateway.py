@@ -40,7 +40,10 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
 @dataclass(eq=False)
 class Relays:
-    """The relays of one run. `lost`: the last one has ended, and no other came; `listed`: they list tools."""
+    """The relays of one run. `lost`: one ended with a call open, or the last for good; `listed`: they list tools.
+
+    A CLI whose call had no answer would make it again, although the action may have been carried out.
+    """
 
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     listed: bool = False
@@ -115,6 +118,7 @@ class _Connection:
     _call: Call
     _relays: Relays
     _calls: dict[str | int, asyncio.Task[None]] = field(default_factory=dict)
+    _unanswered: bool = False
 
     async def converse(self) -> None:
         relays = self._relays
@@ -125,10 +129,12 @@ class _Connection:
                 while line := await self._reader.readline():
                     await self._take(line)
         finally:
-            tasks = list(self._calls.values())
+            tasks = [task for task in self._calls.values() if not task.done()]
             for task in tasks:
                 task.cancel()
             relays.connected -= 1
+            if tasks or self._unanswered:
+                relays.lost.set()
             asyncio.get_running_loop().call_later(WITHOUT_RELAY_S, relays.lose, relays.came)
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -186,9 +192,11 @@ class _Connection:
         await self._send(number, result={"content": [text], "isError": answer.refused})
 
     async def _send(self, number: str | int | None, **body: object) -> None:
-        with contextlib.suppress(OSError):  # the relay has ended
+        try:
             self._writer.write(protocol.line({"jsonrpc": "2.0", "id": number, **body}))
             await self._writer.drain()
+        except OSError:  # the relay has ended
+            self._unanswered = True
 
 
 def _read(line: bytes) -> dict[str, Any]:
