@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.cli import parameters
+from clew_daemon.cli.commands import undo as undoing
 from clew_daemon.cli.commands.demo import own_daemon
+from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.record import pages
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -81,6 +85,26 @@ def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):
     out = clew("--home", home, *args)[1]
     assert out
     assert not [c for c in out if c != "\n" and not c.isprintable()]
+
+
+def test_a_history_in_lines_reads_no_output(clew, home, monkeypatch):
+    monkeypatch.setattr(pages, "output_text", None)
+    code, out, _ = clew("--home", home, "history", MATHX)
+    assert (code, out.count("failure")) == (0, 2)
+
+
+def test_an_undo_is_not_done_where_something_has_changed_since_it_was_shown(monkeypatch):
+    shown = {"plan": "shown", "workspace": "/w", "scope": "goal", "subtask": None, "ended": True}
+    shown |= dict.fromkeys(("done", "resumed", "moved", "git_gone", "git_made", "staged"))
+    shown |= dict.fromkeys(("left_total", "theirs_total", "left_out", "gone_total"), 0)
+    shown |= {"left": [], "gone": [], "stashes": [], "lost_stash": "", "entries_files": 1}
+    shown |= {"entries": [{"path": "cup", "action": "remove"}], "entries_total": 1}
+    asked, answers = [], [shown, {**shown, "plan": "another"}]
+    monkeypatch.setattr(parameters, "confirmed", lambda _: True)
+    monkeypatch.setattr(undoing, "_ask", lambda _, what: asked.append(what) or answers.pop(0))
+    with pytest.raises(CliError, match="nothing was restored: `clew undo tea` shows what it"):
+        undoing._converse(None, UndoRequest("tea", None, False, False, None), "clew undo tea")
+    assert [(one.perform, one.expected) for one in asked] == [(False, None), (True, "shown")]
 
 
 def test_a_backup_that_takes_too_long_lets_go_of_the_ledger(clew, home, tmp_path, monkeypatch):

@@ -59,6 +59,7 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
     lines = drawn(agent)
     assert f"waits: until `clew continue`, since {local(AT)}" in lines
+    assert f"    continue now: clew continue {agent.state.goal_id}" in lines
     assert " paused " in listed(agent)[1]
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 

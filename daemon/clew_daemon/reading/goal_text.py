@@ -248,8 +248,8 @@ def _question(detail: GoalView) -> str:
 def _waiting_lines(detail: GoalView, since: str) -> list[Line]:
     lines = paragraph("waits: ", f"{stands_for(detail)}, since {local(since)}")
     reason = detail["reason"] or PAUSED
-    if standing(detail) == PAUSED:
-        return lines if reason == PAUSED else [*lines, *paragraph(INDENT, reason)]
+    if standing(detail) == PAUSED and reason != PAUSED:
+        lines += paragraph(INDENT, reason)
     if detail["status"] == "waiting":
         lines.append([(f"{INDENT}continue now: clew continue {clean(detail['id'])}", "dim")])
     return lines

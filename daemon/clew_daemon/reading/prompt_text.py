@@ -156,7 +156,6 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> Previ
 
 
 def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
-
     agent = _agent(settings, state)
     if not isinstance(agent, LlmAgentSettings):  # what the built-in agent would be shown
         default = settings.agents.get()
@@ -169,7 +168,6 @@ def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings)
 
 
 def _agent(settings: Settings, state: State) -> Agent:
-
     try:
         return present_agent(state, settings)[1]
     except KeyError:
@@ -181,7 +179,6 @@ def _agent(settings: Settings, state: State) -> Agent:
 def _strategies(
     reader: Reader, record: PastEvents, state: State, settings: Settings
 ) -> list[dict[str, Any]]:
-
     if not settings.playbook.enabled:
         return []
     at = max((r.seq for r in record.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
@@ -190,7 +187,6 @@ def _strategies(
 
 
 def _note(state: State, agent: Agent) -> str:
-
     if state.attempt.over:
         over = f"attempt {state.attempt.number} is over: {ending(state.attempt.over)}"
         return f"{over}. This is its conversation; the next attempt begins with another one"

@@ -132,7 +132,8 @@ class Pages:
             "goals": goals,
             "needs": [goal for goal in goals if goal["needs_person"]],
             "rejected": [one for one in found["inbox"] if one["rejected"]],
-            "more": found["more"] and not more,
+            "more": found["more"],
+            "all": more,
         }
 
     def goal(self, request: Request) -> Values:

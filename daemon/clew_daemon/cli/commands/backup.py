@@ -137,7 +137,8 @@ def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
 OTHER_HOME = (
-    "it is from {}, and may still be in use there: the next start blocks its unfinished goals"
+    "it is from {}, and may still be in use there: the next start blocks its unfinished goals, "
+    "until you continue or cancel them"
 )
 QUESTION = "Restore the backup? The present ledger is kept beside it."
 UNFINISHED = ("in_progress", "queued", "waiting", "blocked")

@@ -84,7 +84,8 @@ def history(instance: Instance, goal: str, limit: int, before: int, iterations: 
         found, more = _iterations(instance, goal, limit, before)
         rows = [row for one in found for row in _iteration_rows(one)]
     else:
-        found, more = actions.last_actions(instance, goal, limit, before)
+        outputs = click.get_current_context().params["as_json"]  # no line shows one
+        found, more = actions.last_actions(instance, goal, limit, before, outputs)
         again = any(one.get("attempt", 1) > 1 for one in found)
         rows = [_action_row(action, attempt=again) for action in found]
     lines = columns(rows)

@@ -234,7 +234,7 @@ def _has_failed(answer: UndoView) -> bool:
 def _git_lines(answer: UndoView) -> Iterator[Line]:
     """Yield what is left to a person to do in git."""
     if answer["git_gone"]:
-        gone = "The git repository is gone, in no snapshot: a clone or a backup may have `.git`."
+        gone = "The git repository is gone, in no snapshot: `.git` may have been renamed, or a clone has it."
         yield _bold(gone, "red")
     said = [f"New in the stash: {clean(one)}" for one in answer["stashes"][:STASHES_SHOWN]]
     if said:
