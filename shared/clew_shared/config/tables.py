@@ -204,6 +204,13 @@ def _in_order(profile: ModelProfile, info: ValidationInfo) -> ModelProfile:
     return profile
 
 
+def _distinct(models: dict[str, ModelProfile]) -> dict[str, ModelProfile]:
+    names = [name.strip().lower() for name in models]
+    if same := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"must not have two profiles for {same!r}: case makes no difference")
+    return models
+
+
 class ContextSettings(Table):
     """How much an agent's LLM is shown, and from which turn on it is shown less."""
 
@@ -218,9 +225,9 @@ class ContextSettings(Table):
     aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
     progress_from: AtLeastOne = 5
     max_iterations: AtLeastOne = 30
-    models: dict[str, Annotated[ModelProfile, AfterValidator(_in_order)]] = Field(
-        default_factory=dict
-    )
+    models: Annotated[
+        dict[str, Annotated[ModelProfile, AfterValidator(_in_order)]], AfterValidator(_distinct)
+    ] = Field(default_factory=dict)
 
 
 class AttemptSettings(Table):
