@@ -3,16 +3,18 @@
 import http.client
 import random
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from clew_daemon.herald import channels, notices
 from clew_daemon.herald.channels import Book, Messages
+from clew_daemon.herald.herald import Herald
 from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.notices import DaemonHealth, Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
-from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.errors import LedgerError, NewEvent
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
@@ -143,6 +145,35 @@ async def test_what_was_not_taken_is_sent_again_and_the_book_says_since_when(rec
 def test_quiet_hours_have_their_beginning_and_not_their_end_also_over_midnight(quiet, hours):
     times = ("06:59", "07:00", "08:59", "09:00", "16:59", "17:00", "21:59", "22:00")
     assert [now for now in times if channels.is_quiet(now, quiet)] == hours
+
+
+async def test_ends_that_nobody_is_told_of_cost_no_write_each(recorded, monkeypatch):
+    written = []
+    monkeypatch.setattr(channels, "write_whole", lambda *_: written.append(1))
+    recorded.look()
+    before = len(written)
+    for number in range(20):
+        goal = f"goal-{number}"
+        accepted = ACCEPTED.model_copy(update={"goal_id": goal})
+        await recorded.add(accepted, ev.GoalEnded(status="cancelled"), goal=goal)
+    recorded.channel.step()
+    assert recorded.channel.record.cursor.startswith("40-")
+    assert len(written) == before
+
+
+async def test_what_was_counted_while_the_ledger_failed_is_seen_afterwards(recorded, monkeypatch):
+    monkeypatch.setattr(notices, "ask_health", lambda _: DaemonHealth("ok", (), (1,), 0.0))
+    herald = Herald(SimpleNamespace(ledger=recorded.ledger.path, socket=None), Book(recorded.path))
+    await recorded.add(ACCEPTED)
+    herald.look()
+    await recorded.add(QUESTION)
+    with monkeypatch.context() as failing:
+        error = LedgerError(recorded.ledger.path, "is busy", "try again")
+        failing.setattr(Situation, "advance", Mock(side_effect=error))
+        with pytest.raises(LedgerError):
+            herald.look()
+    herald.look()
+    assert f"goal {GOAL}" in herald._situation.conditions
 
 
 async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told(

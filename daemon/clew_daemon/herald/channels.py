@@ -137,7 +137,6 @@ class Channel(ABC):
             self.record.label = label
 
     def begin(self) -> None:
-
         def run() -> None:
             while True:
                 self._wake.wait(self.step())
@@ -207,7 +206,8 @@ class Messages(Channel):
             for row in rows:
                 ended = decode(row.body) if row.kind == "goal_ended" else None
                 if isinstance(ended, ev.GoalEnded):
-                    with self._telling(of_end(load_state(reader, row.goal), ended)):
+                    notice = of_end(load_state(reader, row.goal), ended)
+                    with self._telling(notice, at_once=False):
                         self.record.cursor = str(Cursor(row.seq, row.hash))
             self._move(end, delivered=False)
 
@@ -224,12 +224,12 @@ class Messages(Channel):
                     del told[topic]
 
     @contextmanager
-    def _telling(self, notice: Notice | None) -> Iterator[None]:
-        """Send a message if it is wanted; what the block changes is then on record."""
+    def _telling(self, notice: Notice | None, *, at_once: bool = True) -> Iterator[None]:
+        """Send a message if it is wanted; what the block changes is then on record, without one only if `at_once`."""
         wanted = notice if notice and notice.kind in self._notify.on else None
         if wanted:
             self._send(wanted)
-        with self._book.changing():
+        with self._book.changing(at_once=at_once or wanted is not None):
             yield
             self._note("" if wanted else self.record.error)
         if wanted:  # a herald that is killed now does not send it again

@@ -107,15 +107,16 @@ class Herald:
             after, self._is_loaded = Cursor.at_end(reader), False
             with self._book.changing(at_once=False) as contents:
                 contents.counted, contents.agents = str(after), {}
-        news = not self._is_loaded
+        was_loaded, self._is_loaded = self._is_loaded, False  # until all that was counted is seen
+        news = not was_loaded
         for rows, end in batches(reader, after):
             news = True
             self.metrics.take(rows, end)
-            if self._is_loaded:
+            if was_loaded:
                 self._situation.advance(reader, rows)
-        if not self._is_loaded:
+        if not was_loaded:
             self._situation.load(reader)
-            self._is_loaded = True
+        self._is_loaded = True
         return news
 
 
