@@ -9,6 +9,7 @@ import pytest
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
+from clew_daemon.record import dependencies
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
 from clew_shared.record import events as ev
@@ -42,6 +43,14 @@ async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_t
     assert len(daemon.goals.ledger.goals()) == 1
     assert await accept(daemon, DROP) is None
     disk.close()
+
+
+async def test_a_goal_without_a_name_is_not_looked_for_among_all_goals(daemon, monkeypatch):
+    looked = []
+    monkeypatch.setattr(dependencies, "holder", lambda *_: looked.append(_) or "")
+    for number in "45":
+        await accept(daemon, Dropped("do.md", DROP.raw, (number, "2", "3")))
+    assert (len(daemon.goals.cores), looked) == (2, [])
 
 
 @pytest.mark.parametrize(

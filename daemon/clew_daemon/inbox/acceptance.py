@@ -94,7 +94,7 @@ def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[st
 def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
     goals, faults, name = daemon.goals, [], found.name
-    in_use = name in goals.names or name in goals.cores
+    in_use = name and (name in goals.names or name in goals.cores)
     if in_use and (other := dependencies.holder(name, goals.states(), event.goal_id)):
         why = f"in use by {other}, which has not ended: choose another name, or end that goal (`clew cancel {other}`)"
         if name == other:
