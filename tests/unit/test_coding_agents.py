@@ -54,7 +54,7 @@ def test_where_it_is_not_installed_the_fault_says_how_to_install_it(cli, tmp_pat
         (lambda path: path.mkdir(), "is a directory"),
         (lambda path: path.symlink_to("nowhere"), "is a link to something that does not exist"),
         (lambda path: program_at(path, 0o644), "is not executable"),
-        (lambda path: path / ("c" * 300), "does not exist"),  # as in a folder of another user
+        (lambda path: path.with_name("c" * 300), "does not exist"),  # as in another user's folder
     ],
     ids=["absent", "folder", "dangling link", "not executable", "out of reach"],
 )
