@@ -102,8 +102,8 @@ def test_an_undo_is_not_done_where_something_has_changed_since_it_was_shown(monk
     asked, answers = [], [shown, {**shown, "plan": "another"}]
     monkeypatch.setattr(parameters, "confirmed", lambda _: True)
     monkeypatch.setattr(undoing, "_ask", lambda _, what: asked.append(what) or answers.pop(0))
-    with pytest.raises(CliError, match="nothing was restored: `clew undo tea` shows what it"):
-        undoing._converse(None, UndoRequest("tea", None, False, False, None), "clew undo tea")
+    with pytest.raises(CliError, match="nothing was restored: `clew undo tea --theirs` shows"):
+        undoing._converse(None, UndoRequest("tea", None, True, False, None), "clew undo tea")
     assert [(one.perform, one.expected) for one in asked] == [(False, None), (True, "shown")]
 
 

@@ -173,8 +173,7 @@ def import_(instance: Instance, file: str) -> Shown:
     try:
         bullets = imported(raw.decode("utf-8"))
     except ValueError as error:
-        export = "it must be what `clew playbook export` writes"
-        raise CliError(f"{file} cannot be imported: {error}; {export}") from None
+        raise CliError(f"{file} cannot be imported: {error}") from None
     if not bullets:
         raise CliError(f"{file} has no strategies: it needs what `clew playbook export` writes")
     done = {"added": 0, "updated": 0, "known": 0}

@@ -118,7 +118,8 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[Und
     answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
     if not (answer["resumed"] or answer["done"] or answer["moved"] or answer["plan"] == shown):
         what = "meanwhile something has changed, and nothing was restored"
-        raise CliError(f"{what}: `{again}` shows what it would be now")
+        same = f"{again} --theirs" if theirs else again
+        raise CliError(f"{what}: `{same}` shows what it would be now")
     return answer, done_lines(answer, again, shown=True)
 
 
