@@ -1,6 +1,7 @@
 import json
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +87,9 @@ def test_the_built_list_fits_the_budget_when_what_must_stay_does(messages, itera
 def test_the_default_windows_are_those_of_the_contract():
     names = [Windows().at(n).name for n in (0, 9, 10, 14, 15, 19, 20, 99)]
     assert names == ["FULL"] * 2 + ["MODERATE"] * 2 + ["AGGRESSIVE"] * 2 + ["EMERGENCY"] * 2
+
+
+@pytest.mark.parametrize("wrong", [{"full_until": 16}, {"full_until": -1}, {"chars_per_token": 0}])
+def test_windows_that_make_no_sense_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Windows(**wrong)

@@ -1,8 +1,8 @@
-"""What a model says that its new plan covers, in the shapes that models write; what is unclear covers nothing."""
+"""Plans, and what a new one covers, in the shapes that models write; what is unclear covers nothing."""
 
 import pytest
 
-from clew_worker.agent.plans import read_covers
+from clew_worker.agent.plans import read_covers, read_plan
 
 NAMES = ["Write tests", "Write docs", "3 more things"]
 
@@ -26,3 +26,10 @@ NAMES = ["Write tests", "Write docs", "3 more things"]
 )
 def test_numbers_and_names_of_pending_subtasks_are_read(covers, expected):
     assert read_covers({"covers": covers}, NAMES) == expected
+
+
+def test_what_is_nested_deeper_than_subtasks_is_not_lost():
+    deep = {"title": "Write", "steps": ["the parser", {"steps": ["the lexer", {"step": "tests"}]}]}
+    (task,) = read_plan({"tasks": [{"name": "Build", "subtasks": [deep, "Ship"]}]})
+    names = ["Write: the parser", "Write: the lexer", "Write: tests", "Ship"]
+    assert task["subtasks"] == [{"description": name} for name in names]

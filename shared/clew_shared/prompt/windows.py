@@ -40,6 +40,14 @@ class Windows:
     emergency_results: int = 3
     chars_per_token: float = JSON_CHARS_PER_TOKEN
 
+    def __post_init__(self) -> None:
+        full, moderate, aggressive = self.full_until, self.moderate_until, self.aggressive_until
+        if not 0 <= full <= moderate <= aggressive:
+            given = f"full_until={full}, moderate_until={moderate}, aggressive_until={aggressive}"
+            raise ValueError(f"windows out of order: {given}; none may be less than the one before")
+        if self.chars_per_token <= 0:
+            raise ValueError(f"chars_per_token is {self.chars_per_token}; it must be above 0")
+
     def at(self, iteration: int) -> Window:
         return window_at(iteration, self.full_until, self.moderate_until, self.aggressive_until)
 

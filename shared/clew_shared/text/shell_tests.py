@@ -132,8 +132,8 @@ def _why_grep(words: list[str], command: str, seen: str) -> str:
     """Return what a grep did not find in its files, or found where it must not; "" where that is not certain."""
     options = [word for word in words[1:] if word.startswith("-")]
     pattern, *files = [word for word in words[1:] if word not in options] or [""]
-    before = _before(words, command)
-    if words[:1] != ["grep"] or not (files and before and all(map(_PLAIN_GREP.fullmatch, options))):
+    before = _before(words, command) if words[:1] == ["grep"] and files else set()
+    if not (before and all(map(_PLAIN_GREP.fullmatch, options))):
         return ""
     if "!" not in before:
         return f"{_shown(pattern)} was not found in {' and '.join(files)}"

@@ -112,7 +112,7 @@ class AgentClient:
 
     async def act(self, tool: str, args: Mapping[str, Any], rationale: str = "") -> Judged:
         """Propose an action, which clew carries out where it is allowed."""
-        why = {"rationale": rationale[:RECORD_CHARS]} if rationale else {}
+        why = {"rationale": rationale} if rationale else {}
         return await self.ask(Judged, "act", tool=tool, args=dict(args), **why)
 
     async def complete_subtask(self, *, success: bool, summary: str) -> str | None:

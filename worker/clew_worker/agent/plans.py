@@ -10,8 +10,7 @@ from clew_shared.wire.hello import HelloState
 from clew_worker.agent.client import AgentClient
 
 PLAN_PARTS_MAX = 20  # the largest plan that is useful: so many tasks, and subtasks in each
-
-PLAN_READ_MAX = 1_000
+PLAN_DEPTH_MAX, PLAN_READ_MAX = 4, 1_000
 _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 _NAMES = ("description", "name", "title", "task", "subtask", "step")
 
@@ -65,9 +64,14 @@ def _inner(item: Any) -> list[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _subtasks(raw: Sequence[Any]) -> list[dict[str, str]]:
-    names = map(_description, raw[:PLAN_READ_MAX])
-    return [{"description": name} for name in names if name]
+def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
+    """Return the subtasks; one that is nested deeper has the names of those around it before its own."""
+    found: list[dict[str, str]] = []
+    for item in raw[:PLAN_READ_MAX]:
+        name = plain_text(": ".join(filter(None, (within, _description(item)))))
+        inner = _inner(item) if depth < PLAN_DEPTH_MAX else []
+        found += _subtasks(inner, name, depth + 1) or ([{"description": name}] if name else [])
+    return found
 
 
 def _description(item: Any) -> str:

@@ -19,7 +19,15 @@ from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Said
-from clew_worker.agent.client import ENDED, GAVE_UP, AgentClient, CallRecord, RpcError, call_record
+from clew_worker.agent.client import (
+    ENDED,
+    GAVE_UP,
+    RECORD_CHARS,
+    AgentClient,
+    CallRecord,
+    RpcError,
+    call_record,
+)
 from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
 from clew_worker.agent.plans import plain_text, record_plan, truth
@@ -180,7 +188,7 @@ class Work:
     async def _act(self, call: ToolRequest, rationale: str) -> bool:
         name = call.name[:_NAME_CHARS] or "?"
         try:
-            judged = await self.daemon.act(name, call.args, rationale)
+            judged = await self.daemon.act(name, call.args, rationale[:RECORD_CHARS])
         except (ValueError, RpcError) as error:
             self.memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
