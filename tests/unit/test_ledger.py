@@ -210,6 +210,23 @@ async def test_a_change_is_found_and_located(interleaved, sql, seq, goal, says):
     assert says in fault.message
 
 
+async def test_whether_an_event_is_held_is_looked_up_however_many_goals_were_purged(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "x")])[1]
+    await ledger.close(10)
+    purged = [(str(seq), 1, seq, 1, b"p") for seq in range(10, 10_010)]
+    with closing(apsw.Connection(str(path))) as con:
+        con.executemany("INSERT INTO purged VALUES (?, ?, ?, ?, ?)", purged)
+    steps = []
+    with Reader.open(path) as reader:
+        tip = reader.hash_at(1)
+        with reader.connection() as con:
+            con.set_progress_handler(lambda: bool(steps.append(1)), 100)
+        assert (reader.holds(1, tip), reader.holds(1, b"p")) == (True, False)
+        assert len(steps) < 10
+        assert (reader.holds(11, b"p"), reader.holds(11, tip)) == (True, False)
+
+
 INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
 FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log
 TAKE = """

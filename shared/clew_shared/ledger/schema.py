@@ -75,7 +75,10 @@ LAST_SEQ = (
     "SELECT ifnull(max(seq), 0) FROM (SELECT seq FROM heads UNION ALL SELECT seq FROM purged)"
 )
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
-HASHES = "SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1"
+# An event is in one of these tables; the first has an index.
+HASHES = """
+SELECT hash FROM events WHERE seq = ?1 UNION ALL SELECT hash FROM purged WHERE seq = ?1 LIMIT 1
+"""
 # The last event of the goal that recorded last, also if it was purged since.
 TIP = "SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged ORDER BY seq DESC LIMIT 1"
 LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
