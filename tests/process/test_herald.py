@@ -331,6 +331,7 @@ def test_a_test_sends_a_message_to_each_channel_and_says_what_came_of_it(clew, h
     )
 
 
+@pytest.mark.cold
 def test_a_second_herald_of_a_home_is_refused(clew, herald):
     herald.start()
     said = clew.clew("herald", code=1)

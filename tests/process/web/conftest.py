@@ -1,7 +1,7 @@
 """A `clew web` of a test's own, beside the daemon of its home."""
 
 import pytest
-from harness import Clew, forge
+from harness import Clew
 from web_server import WebServer
 
 
@@ -29,6 +29,6 @@ def web(clew, served):
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory):
     """A server with an open session, for a home without a daemon and without goals; for tests that change nothing."""
-    server = WebServer(Clew(tmp_path_factory.mktemp("calm"), forge=forge())).start()
+    server = WebServer(Clew(tmp_path_factory.mktemp("calm"))).start()  # as a program, not forked
     yield server.open()
     server.stop()
