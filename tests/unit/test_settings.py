@@ -132,6 +132,15 @@ def test_ten_mistakes_are_all_named_at_once_with_their_lines():
 
 
 @pytest.mark.parametrize(
+    ("text", "meant"),
+    [("[sandbox]\nmode = 'enforced'", "enforce"), ("[agents.x]\nkind = 'comand'", "command")],
+)
+def test_a_wrong_value_that_is_close_to_a_right_one_names_it(text, meant):
+    (fault,) = faults_of(text)
+    assert fault.endswith(f'; did you mean "{meant}"?')
+
+
+@pytest.mark.parametrize(
     ("text", "place"),
     [
         ("a = ", "c.toml:1"),

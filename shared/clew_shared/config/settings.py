@@ -8,7 +8,7 @@ those of file and environment together.
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -269,15 +269,24 @@ def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any])
         hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
         return f"unknown {'table' if len(location) == 1 else 'key'} `{dotted(location)}`; {hint}"
     if details["type"] == "union_tag_invalid":
-        given = _shown(raw["agents"][location[1]].get("kind"))
-        wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {given}"
+        given = raw["agents"][location[1]].get("kind")
+        wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {_shown(given)}"
+        wanted += _meant(given, AGENT_KINDS)
     elif details["type"] == "union_tag_not_found":
         wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
     else:
         shown = _shown(details["input"])
         quoted = shown if shown.startswith('"') else json.dumps(shown)
         wanted = requirement(details, shown, quoted, text="text in quotes")
+        if details["type"] == "literal_error":
+            allowed = re.findall(r"'([^']*)'", details.get("ctx", {})["expected"])
+            wanted += _meant(details["input"], allowed)
     return f"`{dotted(location)}` {wanted}"
+
+
+def _meant(given: object, known: Iterable[str]) -> str:
+    meant = closest(given, known) if isinstance(given, str) else None
+    return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
 def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:

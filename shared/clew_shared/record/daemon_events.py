@@ -24,7 +24,7 @@ class BulletAdded(PlaybookEvent, frozen=True):
     neutral: int = 0
     evidence: str = ""  # what it was drawn from
     actions: tuple[int, ...] = ()  # … with their numbers
-    expires_at: float = 0.0  # from then on (seconds since 1970; 0: never) it is shown to no agent
+    expires_at: float = 0.0  # of clew 0.1.0: one that has it is in the archive
     created_at: str = ""  # an imported strategy's own date
     seen_in: tuple[str, ...] = ()  # the goals whose checks passed that showed a loop
 
@@ -36,7 +36,7 @@ class BulletTagged(PlaybookEvent, frozen=True):
     source_goal: str = ""
     times: int = 1
     reason: str = ""
-    expires_at: float = 0.0  # later for a lesson that was learned again
+    expires_at: float = 0.0  # of clew 0.1.0
     seen: bool = False  # the source goal had the loop that it is about, and its checks passed
 
 
