@@ -69,6 +69,7 @@ class DualTrackContext:
         self.windows = self.windows or Windows()
         self._known_facts: set[str] = set()
         self._facts_before = self._quiet_since = 0
+        self._chars = sum(map(json_chars, [*self._begin, *self.conversation_history]))
 
     @property
     def _begin(self) -> tuple[Message, Message]:
@@ -81,6 +82,7 @@ class DualTrackContext:
         given = {"content": message} if isinstance(message, str) else as_message(message)
         result: Message = {"role": "tool", **given}
         self.tool_results.append(result)
+        self._chars += json_chars(result)
         self.consecutive_thoughts_without_tools = 0
         fact = f"{result.get('name') or ''}\n{one_line(text_of(result))}"
         self._known_facts.add(sha256(fact.encode(errors="replace")).hexdigest())
@@ -89,6 +91,7 @@ class DualTrackContext:
         """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
         text = content or ""
         self.thinking_blocks.append(text)
+        self._chars += json_chars({"role": "assistant", "content": text})
         self.last_thinking_themes.append(theme(text))
         del self.last_thinking_themes[: -self.theme_window]
         streak = self.consecutive_thoughts_without_tools + 1
@@ -115,10 +118,8 @@ class DualTrackContext:
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
-        thoughts = [{"role": "assistant", "content": text} for text in self.thinking_blocks]
-        said = [*self._begin, *self.conversation_history, *self.tool_results, *thoughts]
         room = self.max_tokens * self.windows.chars_per_token
-        return self.windows.at(iteration) > Window.FULL or sum(map(json_chars, said)) > room
+        return self.windows.at(iteration) > Window.FULL or self._chars > room
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
