@@ -14,7 +14,7 @@ from clew_daemon.herald.herald import Herald
 from clew_daemon.herald.metrics import Metrics, MetricsServer
 from clew_daemon.herald.notices import DaemonHealth, Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
-from clew_shared.ledger.errors import LedgerError, NewEvent
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerUnwell, NewEvent
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
@@ -161,19 +161,22 @@ async def test_ends_that_nobody_is_told_of_cost_no_write_each(recorded, monkeypa
     assert len(written) == before
 
 
-async def test_what_was_counted_while_the_ledger_failed_is_seen_afterwards(recorded, monkeypatch):
+@pytest.mark.parametrize("error", [LedgerUnwell, LedgerCorrupt])
+async def test_what_was_counted_while_the_ledger_failed_is_seen_afterwards_but_for_damage(
+    recorded, monkeypatch, error
+):
     monkeypatch.setattr(notices, "ask_health", lambda _: DaemonHealth("ok", (), (1,), 0.0))
     herald = Herald(SimpleNamespace(ledger=recorded.ledger.path, socket=None), Book(recorded.path))
     await recorded.add(ACCEPTED)
     herald.look()
     await recorded.add(QUESTION)
     with monkeypatch.context() as failing:
-        error = LedgerError(recorded.ledger.path, "is busy", "try again")
-        failing.setattr(Situation, "advance", Mock(side_effect=error))
-        with pytest.raises(LedgerError):
+        failed = error(recorded.ledger.path, "cannot be used", "repair the disk")
+        failing.setattr(Situation, "advance", Mock(side_effect=failed))
+        with pytest.raises(error):
             herald.look()
     herald.look()
-    assert f"goal {GOAL}" in herald._situation.conditions
+    assert (f"goal {GOAL}" in herald._situation.conditions) == (error is LedgerUnwell)
 
 
 async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told(

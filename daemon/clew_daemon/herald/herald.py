@@ -19,7 +19,7 @@ from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings, Settings
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
 from clew_shared.ledger.lock import HERALD, LockError, acquire
 from clew_shared.ledger.reader import Cursor, Reader
 
@@ -107,16 +107,21 @@ class Herald:
             after, self._is_loaded = Cursor.at_end(reader), False
             with self._book.changing(at_once=False) as contents:
                 contents.counted, contents.agents = str(after), {}
-        was_loaded, self._is_loaded = self._is_loaded, False  # until all that was counted is seen
-        news = not was_loaded
-        for rows, end in batches(reader, after):
-            news = True
-            self.metrics.take(rows, end)
-            if was_loaded:
-                self._situation.advance(reader, rows)
-        if not was_loaded:
+        news = not self._is_loaded
+        try:
+            for rows, end in batches(reader, after):
+                news = True
+                self.metrics.take(rows, end)
+                if self._is_loaded:
+                    self._situation.advance(reader, rows)
+        except (
+            LedgerError
+        ) as error:  # what was counted is seen at the next look, unless it is damaged
+            self._is_loaded &= isinstance(error, LedgerCorrupt)
+            raise
+        if not self._is_loaded:
             self._situation.load(reader)
-        self._is_loaded = True
+            self._is_loaded = True
         return news
 
 

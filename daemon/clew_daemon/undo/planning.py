@@ -294,8 +294,8 @@ def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
         for name in (found.first.ignored if found.span.scope == "goal" else ())
         if not os.path.lexists(Path(workspace) / os.fsdecode(unquoted(name)))
     )
-    gone = (known.get(one.name, LeftOut(path=one.name, why="")) for one in found.plan.gone)
-    return *gone, *ignored
+    unknown = (known.get(one.name, LeftOut(path=one.name, why="")) for one in found.plan.gone)
+    return *unknown, *ignored
 
 
 def restoration(found: UndoPlan, *, theirs: bool = False) -> UndoPlan:
