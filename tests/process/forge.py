@@ -58,7 +58,9 @@ class Process:
                     raise subprocess.TimeoutExpired(self.args, timeout)
             finally:
                 os.close(watched)
-        return self.poll()
+            while self.poll() is None:  # what traces it has not yet heard of its end
+                time.sleep(0.01)
+        return self.returncode
 
     def send_signal(self, signum):
         if self.poll() is None:
