@@ -1,6 +1,8 @@
 """What people ask of goals: by name, of several at once, and of a goal that has ended."""
 
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -180,6 +182,11 @@ checks: {{made: test -f made}}
 def test_a_step_that_a_person_has_edited_is_carried_out_and_what_was_done_stays(clew, monkeypatch):
     goal = clew.start().submit(STEPS.format(second="cp absent made"))
     clew.wait("goal.blocked", goal=goal)
+    monkeypatch.setattr(tempfile, "tempdir", str(clew.folder))
+    monkeypatch.setenv("VISUAL", "sed -i 's/^checks:.*/checks: 7/'")
+    said = clew.cli("edit", "work", code=1)
+    assert "line 3" in said
+    assert "checks: 7" in Path(said.split()[-1]).read_text()  # what was written is kept
     monkeypatch.setenv("VISUAL", "sed -i 's/cp absent made/touch made; echo two >> ran/'")
     assert (
         clew.cli("edit", "work")
