@@ -86,7 +86,8 @@ class Trace:
     def _completed(self, event: Event, seq: int) -> ReadableSpan | None:
         """Return the span that ends with an event."""
         key: str | int = seq
-        error, given = "", Attributes()
+        error = ""
+        given: Attributes = {}
         match event:
             case ev.GoalEnded():
                 key, error = WORKFLOW, "" if event.status == "completed" else event.status
@@ -95,9 +96,11 @@ class Trace:
                 key, error = AGENT, event.reason if event.crash else ""
                 given = {"clew.reason": event.reason}
             case ev.ActionBlocked():
-                error, given = "blocked", {"clew.reason": event.reason}
+                error = "blocked"
+                given = {"clew.reason": event.reason}
             case ev.ActionInterrupted():
-                key, error, given = event.of, "interrupted", {"clew.reason": event.reason}
+                key, error = event.of, "interrupted"
+                given = {"clew.reason": event.reason}
             case ev.ActionFinished():
                 key, given = event.of, {"clew.result": event.result, "clew.world": event.world}
                 error = "" if event.result == "success" else event.error_class or event.result

@@ -113,7 +113,7 @@ class Draft:
                 return "known"
             self._put(replace(theirs, section=section, content=content), "imported")
             return "added"
-        more = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
+        more: dict[Tag, int] = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
         for tag, times in more.items():
             if times > 0:
                 self.tag(mine.id, tag, "imported", times=times)

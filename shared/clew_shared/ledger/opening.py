@@ -123,9 +123,10 @@ def _make_private(path: Path) -> None:
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
     """Return the schema version (0 for an empty file); raises for a file that is not a ledger of ours."""
+    application, version, empty = 0, 0, True
     with con:  # one view of it, also while another process is making the ledger
         application = con.pragma("application_id")
-        version: int = con.pragma("user_version")
+        version = con.pragma("user_version")
         empty = version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
     if application != schema.APPLICATION_ID and not empty:
         raise corrupt(path, "is a database of another program")

@@ -14,7 +14,8 @@ class WireMessage(BaseModel):
 
 def reader(union: Any) -> Callable[[bytes], Any]:
     """Return what unpacks any message of a union, by its `type`; pydantic.ValidationError if that is not valid."""
-    return TypeAdapter[Any](Annotated[union, Field(discriminator="type")]).validate_json
+    shape: Any = Annotated[union, Field(discriminator="type")]  # pyright: ignore[reportInvalidTypeForm] - a value
+    return TypeAdapter[Any](shape).validate_json
 
 
 class OversizedMessageError(ValueError):

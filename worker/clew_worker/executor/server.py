@@ -100,8 +100,14 @@ class ExecutorServer:
         self._attribution.ran()
         world = self._watch.digest()
         self._attribution.sort(own=True)
-        touched, done = self._attribution.report(), vars(outcome) | {"duration_s": duration_s}
-        return ex.ActionDone(id=request.id, seq=request.seq, world=world, touched=touched, **done)
+        return ex.ActionDone(
+            id=request.id,
+            seq=request.seq,
+            duration_s=duration_s,
+            world=world,
+            touched=self._attribution.report(),
+            **vars(outcome),
+        )
 
     def _check(self, request: ex.CheckRequest) -> ex.ActionDone:
         if not self._prover.in_view:
