@@ -20,6 +20,7 @@ from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, c
 
 WAL_PAGES_MAX = 1_000  # 4 MB: beyond it a checkpoint is due
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
+ROWS_MAX = 64  # in one statement
 _FULL = 2  # PRAGMA synchronous
 _DESCRIPTORS = 3  # database, WAL and its index
 _HEADER_BYTES = 512  # the smallest page
@@ -173,16 +174,28 @@ def open_reading(path: Path) -> apsw.Connection:
 
 
 def write(con: apsw.Connection, statements: Sequence[Statement]) -> None:
-    """Execute statements and commit them: in the transaction that is open, else in one of their own."""
-    if not con.in_transaction and len(statements) == 1 and len(statements[0][1]) == 1:
-        sql, rows = statements[0]
-        con.execute(sql, rows[0])  # autocommit, in one call
-        return
-    if not con.in_transaction:
-        con.execute("BEGIN IMMEDIATE")
+    """Execute statements and commit them: in the transaction that is open, else in one of their own.
+
+    Events that come together go in one statement: each call may have to wait for the interpreter's lock.
+    """
+    calls: list[tuple[str, list[Any]]] = []
+    count = 0
     for sql, rows in statements:
-        con.executemany(sql, rows)
-    con.execute("COMMIT")
+        for row in rows:
+            if calls and sql == schema.APPEND and calls[-1][0].startswith(sql) and count < ROWS_MAX:
+                calls[-1] = f"{calls[-1][0]}, {schema.ROW}", [*calls[-1][1], *row]
+                count += 1
+            else:
+                calls.append((sql, [*row]))
+                count = 1
+    if con.in_transaction or len(calls) > 1:
+        if not con.in_transaction:
+            con.execute("BEGIN IMMEDIATE")
+        for call in calls:
+            con.execute(*call)
+        con.execute("COMMIT")
+    elif calls:
+        con.execute(*calls[0])  # autocommit, in one call
 
 
 class Checkpoints:
