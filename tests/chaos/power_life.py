@@ -34,7 +34,7 @@ DUMP = (
 
 
 class Together:
-    """The queue of the thread that writes, which hands out only what was let go, all of it at once."""
+    """The queue of the writing thread; it hands out only released jobs, all of them at once."""
 
     def __init__(self) -> None:
         self._held: list = []
@@ -208,7 +208,7 @@ async def _ask(ledger: Ledger, job: Job) -> None:
 
 
 def _note_acknowledgements(ledger: Ledger, log: list[Op]) -> None:
-    """Put into the log where the thread that writes has said that so many jobs are durable."""
+    """Note in the log each point at which the writing thread has reported a number of jobs as durable."""
     call, done = ledger._tell, 0
 
     def told(function, *args) -> None:

@@ -36,7 +36,7 @@ SAID = {
 OF_MODELS = {"model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
 BYTES_EVERY = 8
-"""At so many events a daemon's state is compared byte for byte; in between its values are, in a fifth of the time."""
+"""Every this many events a daemon's state is compared byte for byte; in between by value, five times as fast."""
 
 
 class Watch:

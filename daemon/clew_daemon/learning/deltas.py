@@ -13,7 +13,7 @@ from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
 
 BULLETS_MAX = 2_000
-VERDICTS_MIN = 3  # so many outcomes must have spoken of a strategy before it is pruned by itself
+VERDICTS_MIN = 3  # outcomes for or against a strategy before it may be pruned automatically
 _ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
 _AS_RECORDED = {"id", "section", "content", *TAGS, "source_goal", "seen_in"}
 

@@ -8,6 +8,8 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -179,15 +181,13 @@ def write(con: apsw.Connection, statements: Sequence[Statement]) -> None:
     Events that come together go in one statement: each call may have to wait for the interpreter's lock.
     """
     calls: list[tuple[str, list[Any]]] = []
-    count = 0
-    for sql, rows in statements:
-        for row in rows:
-            if calls and sql == schema.APPEND and calls[-1][0].startswith(sql) and count < ROWS_MAX:
-                calls[-1] = f"{calls[-1][0]}, {schema.ROW}", [*calls[-1][1], *row]
-                count += 1
-            else:
-                calls.append((sql, [*row]))
-                count = 1
+    for sql, same in groupby(statements, key=itemgetter(0)):
+        rows = [row for _, some in same for row in some]
+        most = ROWS_MAX if sql == schema.APPEND else 1
+        for at in range(0, len(rows), most):
+            part = rows[at : at + most]
+            text = ", ".join([sql, *[schema.ROW] * (len(part) - 1)])
+            calls.append((text, list(chain(*part))))
     if con.in_transaction or len(calls) > 1:
         if not con.in_transaction:
             con.execute("BEGIN IMMEDIATE")

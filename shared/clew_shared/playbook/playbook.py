@@ -17,7 +17,7 @@ TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
 _TEXTS = ("id", "section", "content", "created_at", "updated_at", "source_goal")
 _Z_90 = 1.645
 COUNT_MAX = 999_999_999
-SEEN_MIN = 3  # so many goals, whose checks passed, must have had a loop before agents hear of it
+SEEN_MIN = 3  # goals with passing checks that must have had a loop before agents are told of it
 
 
 @dataclass(slots=True)

@@ -133,7 +133,7 @@ class ActionInterrupted(GoalEvent, frozen=True):
             state.loops.scope.died = {flight.signature: self.detail}
 
     def end(self, action: Action) -> None:
-        """Note how an action ended, and how long it ran: 0 where that is not known, since nobody was there."""
+        """Note how an action ended, and how long it ran; 0 if the daemon was not there to see it end."""
         ran_s = self.at - datetime.fromisoformat(action.timestamp).timestamp()
         action.result = Result.INTERRUPTED
         action.duration_s = 0.0 if self.reason == DAEMON_DIED else max(0.0, round(ran_s, 3))
