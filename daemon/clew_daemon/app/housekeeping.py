@@ -326,9 +326,9 @@ async def apply_config(
 ) -> list[config.SettingChange]:
     """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
     status.reloading()
-    with daemon.children.starting_own():  # git is no leftover of a cell
-        identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
     try:
+        with daemon.children.starting_own():  # git is no leftover of a cell
+            identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
         settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
         configure_log(daemon.places, settings, daemon.keys)
     except (config.SettingsError, configfile.ConfigFileError, OSError) as error:
