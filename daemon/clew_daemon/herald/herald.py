@@ -114,9 +114,8 @@ class Herald:
                 self.metrics.take(rows, end)
                 if self._is_loaded:
                     self._situation.advance(reader, rows)
-        except (
-            LedgerError
-        ) as error:  # what was counted is seen at the next look, unless it is damaged
+        except LedgerError as error:
+            # what was counted is seen at the next look, unless the ledger is damaged
             self._is_loaded &= isinstance(error, LedgerCorrupt)
             raise
         if not self._is_loaded:

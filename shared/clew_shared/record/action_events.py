@@ -234,12 +234,8 @@ class ActionFinished(GoalEvent, frozen=True):
 
     def _teach(self, loops: Loops, flight: InFlight, before: str) -> None:
         """Teach what came of an action that began in the world `before`: worlds, tallies, steps, what it brought."""
-        scope, attention, action, name = (
-            loops.scope,
-            loops.attention,
-            flight.action,
-            flight.signature,
-        )
+        scope, attention = loops.scope, loops.attention
+        action, name = flight.action, flight.signature
         attention.steps += 1
         label = action_text(action.name, action.args)
         if is_wait(action.name, action.args):
