@@ -113,9 +113,6 @@ browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `
 	cp tests/process/web/axe/package*.json .browser
 	npm install --prefix .browser --ignore-scripts --no-audit --no-fund --loglevel=error
 
-screenshots: browser ## write the pictures of README.md, docs/top.md and docs/web.md
-	$(BIN)/python tests/process/pictures/screenshots.py docs
-
 dist: $(STAMP) ## build wheel and sdist, with a list of what the wheel needs (SBOM), in dist
 	rm -rf dist
 	$(BIN)/python -m build --sdist --wheel --outdir dist .

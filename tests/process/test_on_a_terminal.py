@@ -128,7 +128,6 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["status"], ["status", "-n", "1"], ["status", "--json"]),
         *(["status", goal] for goal in clew.names.values()),
         *(["history", wide], ["history", blocked], ["history", blocked, "-n", "2"]),
-        *(["history", blocked, "--iterations"]),
         *(
             ["show", wide, "#" + first_action(clew, wide)],
             ["show", failing, first_action(clew, failing)],

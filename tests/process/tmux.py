@@ -29,9 +29,8 @@ class Terminal:
         variables = [word for key, value in env.items() for word in ("-e", f"{key}={value}")]
         self.run("respawn-window", "-k", *variables, shlex.join(argv))
 
-    def screen(self, *, styled=False):
-        """What it shows; `styled` with the sequences for colours, and with the spaces at the ends of lines."""
-        return self.run("capture-pane", "-p", *(["-e", "-N"] if styled else []))
+    def screen(self):
+        return self.run("capture-pane", "-p")
 
     def press(self, *keys):
         self.run("send-keys", *keys)

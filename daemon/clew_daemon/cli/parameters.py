@@ -1,10 +1,8 @@
-"""How commands are made, the arguments and options that several share, and the completion of goals."""
+"""How commands are made, and the arguments and options that several share."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -57,16 +55,6 @@ def reading(
     return made
 
 
-def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names and ids of goals that begin with `incomplete`; none where the ledger cannot be read."""
-    from clew_daemon.reading.queries import goal_names
-
-    instance = Instance.of(context.find_root().params.get("home"), os.environ)
-    with suppress(CliError, OSError):
-        return [word for word in goal_names(instance) if word.startswith(incomplete)]
-    return []
-
-
 def _known(context: click.Context, _: click.Parameter, given: Any) -> Any:
     """Return the ids of the goals that were meant, by names, ids and their beginnings; CliError where there is none."""
     from clew_daemon.reading.queries import goal_id
@@ -86,7 +74,6 @@ def _goals(metavar: str, more: str = "", *, known: bool = True) -> Parameter:
         nargs=-1 if several else 1,
         required=not metavar.startswith("["),
         help=f"{which}{more}.",
-        shell_complete=complete_goal,
         callback=_known if known else None,
     )
 

@@ -100,12 +100,6 @@ def interrupted_after(instance: Instance, seq: int) -> int:
 # -- which goal is meant ---------------------------------------------------------------------------
 
 
-def goal_names(instance: Instance) -> list[str]:
-    """Return the ids and names of all goals on record, sorted."""
-    with ledger_if_any(instance) as reader:
-        return [] if reader is None else _ids_and_names(reader.names())
-
-
 def goal_id(instance: Instance, name: str) -> str:
     """Return the id of the goal with this name, id, or unique beginning of either; otherwise CliError."""
     with open_ledger(instance) as reader:
@@ -130,14 +124,11 @@ def _matching(name: str, reader: Reader) -> str:
         raise CliError(ambiguous(name, [known()[goal] for goal in found], time.time()))
     if not names:
         raise CliError(NO_GOALS)
-    ids = _ids_and_names({g: one.spec.name for g, one in known().items() if not one.removed})
+    listed = [(g, one.spec.name) for g, one in known().items() if not one.removed]
+    ids = sorted({word for both in listed for word in both if word})
     more = f", and {len(ids) - CANDIDATES_SHOWN} more" if len(ids) > CANDIDATES_SHOWN else ""
     others = f"; goals: {', '.join(ids[:CANDIDATES_SHOWN])}{more}" if ids else ""
     raise CliError(f"no goal {name!r}{others}")
-
-
-def _ids_and_names(names: Mapping[str, str]) -> list[str]:
-    return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
 # -- goals in their states -------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from clew_daemon.control import requests
-from clew_daemon.reading import submission
 from clew_daemon.reading.client import command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -26,7 +25,6 @@ BODY_S = 10.0  # how long the body of a request may take; its length is bounded 
 AT_MOST_EVERY_S = 0.2
 ALIVE_S = 15.0
 ALL = ""  # in place of a goal's id: any of them, or the daemon, may have changed
-ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000
 
 
@@ -77,22 +75,9 @@ class GoalBody(BaseModel):
     signature: str = Field("", max_length=TEXT_CHARS_MAX)
 
 
-class NewGoalBody(BaseModel):
-    """A new goal: its text, and what `clew submit` takes as options."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    text: str = Field(min_length=1, max_length=1 << 20)
-    name: str = Field("", max_length=200)
-    agent: str = Field("", max_length=200)
-    workspace: str = Field("", max_length=4_000)
-    check: str = Field("", max_length=4_000)
-
-
 def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
     """Carry out a change; return what was done and the command that does the same. CliError says why it was not."""
     try:
-        if what == "submit":
-            return _submit(instance, NewGoalBody.model_validate_json(raw))
         wanted = _wanted(what, GoalBody.model_validate_json(raw))
     except ValidationError as error:
         first = error.errors()[0]
@@ -114,20 +99,6 @@ def _wanted(what: str, body: GoalBody) -> requests.ControlRequest:
         case "unblock" if body.signature:
             return requests.UnblockRequest(body.goal, body.signature)
     raise CliError(f"there is no change {what!r}, or something is missing in it")
-
-
-def _submit(instance: Instance, body: NewGoalBody) -> dict[str, str]:
-    """Put a goal into the inbox, checked first, and wait a moment for the daemon's decision."""
-    given = {key: value for key, value in body.model_dump().items() if value}
-    source = submission.GoalSource("the goal", "goal.md", given.pop("text").encode())
-    checks = [given.pop("check")] if "check" in given else []
-    checked = submission.checked_goal(instance, source, submission.SubmitOptions(given, checks))
-    [dropped] = submission.drop_all(instance, [(source.name, checked.raw)])
-    submission.await_decisions(instance, [dropped], ACCEPTED_WITHIN_S)
-    if dropped.error:
-        raise CliError(dropped.error)
-    said = "accepted" if dropped.goal else "put into the inbox; not accepted yet"
-    return {"goal": dropped.goal or "", "said": said, "command": "clew submit FILE"}
 
 
 def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starlette:

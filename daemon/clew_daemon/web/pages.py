@@ -8,7 +8,7 @@ escapes nor right-to-left marks change how a line looks.
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import datetime
 from functools import cache, partial
 from itertools import islice
@@ -117,7 +117,6 @@ class Pages:
             "/goals/{goal}/changes": self.changes,
             "/goals/{goal}/prompt": self.prompt,
             "/log": self.log,
-            "/new": self.new,
         }
         shown = [Route(path, partial(self._shown, page)) for path, page in pages.items()]
         return [*shown, Route(f"{ACTION}/output", self.output)]
@@ -191,13 +190,6 @@ class Pages:
             of = str(entry.get("goal") or "")
             lines.append({"at": at, "level": level, "event": event, "goal": of, "rest": rest})
         return {"lines": lines, "goal": goal, "text": text}
-
-    def new(self, _: Request) -> Values:
-        """Show the form for a new goal."""
-        names: list[str] = []
-        with suppress(CliError):
-            names = sorted(self._instance.settings_for_display.agents.names)
-        return {"agents": names}
 
     def notice(self, request: Request, error: Exception) -> Response:
         """Say what is wrong."""

@@ -144,17 +144,6 @@ def test_cancel_needs_the_goals_id_to_be_typed_and_continue_reopens_it(clew, vis
     clew.until(lambda: clew.goal(goal)["status"] == "in_progress", "the retry")
 
 
-def test_a_goal_is_submitted_with_a_form_and_its_page_opens(clew, visitor):
-    page = visitor.goto("/new")
-    page.fill("#text", "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n")
-    page.fill("#check", "true")
-    visitor.press("Submit")
-    page.wait_for_url("**/goals/say-hello-*")
-    goal = page.url.rpartition("/")[2]
-    clew.wait("goal.completed", goal=goal)
-    assert clew.goal(goal)["verified"]
-
-
 def test_a_read_only_server_shows_no_buttons(clew, browser, served):
     clew.start()
     goal, _ = gated(clew, 1)
@@ -275,7 +264,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(clew, browser, web):
     visitor = Visitor(browser, web, bypass_csp=True)
     seq = recorded(clew, goal)[0]
     pages = ["/", f"/goals/{goal}", f"/goals/{goal}/actions/{seq}", f"/goals/{goal}/changes"]
-    for path in [*pages, f"/goals/{goal}/prompt", "/log", "/new"]:
+    for path in [*pages, f"/goals/{goal}/prompt", "/log"]:
         page = visitor.goto(path)
         page.add_script_tag(path=AXE)
         for scheme in ("light", "dark"):
@@ -292,7 +281,7 @@ def test_every_page_fits_a_phone(clew, browser, web):
         f"# A goal with {'a-very-long-word' * 20}\n- [ ] Say\n  ```sh\n  echo {'x' * 400}\n  ```\n"
     )
     visitor = Visitor(browser, web, viewport={"width": 360, "height": 740})
-    for path in ("/", f"/goals/{goal}", f"/goals/{goal}/changes", "/log", "/new"):
+    for path in ("/", f"/goals/{goal}", f"/goals/{goal}/changes", "/log"):
         page = visitor.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     visitor.context.close()

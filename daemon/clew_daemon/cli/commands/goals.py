@@ -4,10 +4,9 @@
 """
 
 import json
-import select
-import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -16,12 +15,12 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.reading import actions, output
-from clew_daemon.reading.actions import Action, Page
+from clew_daemon.reading.actions import Action
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
-from clew_daemon.reading.queries import all_goals, goal_state, one_goal, open_ledger
+from clew_daemon.reading.queries import all_goals, goal_state, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.record.moment import local
 
@@ -70,32 +69,20 @@ def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]
         yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)
 
 
-@reading(
-    parameters.goal,
-    parameters.limit(),
-    parameters.before("actions before this one"),
-    parameters.flag("--iterations", "Show what was found in each turn instead."),
-)
-def history(instance: Instance, goal: str, limit: int, before: int, iterations: bool) -> Shown:
+@reading(parameters.goal, parameters.limit(), parameters.before("actions before this one"))
+def history(instance: Instance, goal: str, limit: int, before: int) -> Shown:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
-    what, option, number = "actions", "", "seq"
-    if iterations:
-        what, option, number = "iterations", "--iterations ", "iteration"
-        found, more = _iterations(instance, goal, limit, before)
-        rows = [row for one in found for row in _iteration_rows(one)]
-    else:
-        outputs = click.get_current_context().params["as_json"]  # no line shows one
-        found, more = actions.last_actions(instance, goal, limit, before, outputs)
-        again = any(one.get("attempt", 1) > 1 for one in found)
-        rows = [_action_row(action, attempt=again) for action in found]
-    lines = columns(rows)
+    outputs = click.get_current_context().params["as_json"]  # no line shows one
+    found, more = actions.last_actions(instance, goal, limit, before, outputs)
+    again = any(one.get("attempt", 1) > 1 for one in found)
+    lines = columns([_action_row(action, attempt=again) for action in found])
     if more:
-        command = f"clew history {goal} {option}--before {found[0][number]}"
-        lines = [*parameters.earlier_lines(more, what, command), *lines]
+        command = f"clew history {goal} --before {found[0]['seq']}"
+        lines = [*parameters.earlier_lines(more, "actions", command), *lines]
     elif not found:
-        running = "" if iterations else _running(instance, goal)
-        lines = [[(f"no {'finished ' if running else ''}{what} yet{running}", "dim")]]
-    return {"goal": goal, what: found, "more": more}, lines
+        running = _running(instance, goal)
+        lines = [[(f"no {'finished ' if running else ''}actions yet{running}", "dim")]]
+    return {"goal": goal, "actions": found, "more": more}, lines
 
 
 def _running(instance: Instance, goal: str) -> str:
@@ -109,32 +96,6 @@ def _running(instance: Instance, goal: str) -> str:
     last = flights[-1]
     action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
     return f"; {running}: #{last.seq} {action} (clew show {clean(goal)} {last.seq})"
-
-
-def _iterations(instance: Instance, goal: str, limit: int | None, before: int | None) -> Page:
-    from clew_daemon.record.iterations import IterationFold
-    from clew_daemon.record.store import catch_up
-
-    with open_ledger(instance) as reader:
-        records = list(catch_up(IterationFold(), reader, goal))
-    found = [one for one in records if before is None or one["iteration"] < before]
-    shown = found if limit is None else found[-limit:]
-    return shown, len(shown) < len(found)
-
-
-def _iteration_rows(record: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield a row for each call of an iteration: what was done and what was found."""
-    from clew_shared.prompt.reasoning import did, found, reasoning_line
-
-    told = ("insights", "learning", "outcome", "raw_output")
-    calls = [
-        (did(one["tool"], one["params"]), [one[k] for k in told]) for one in record["tool_calls"]
-    ]
-    lines = [reasoning_line(what, found(*said)) for what, said in calls]
-    at, progress = local(record["timestamp"]), record["progress_assessment"]
-    for line in lines or [record["synthesis"] or "no action"]:
-        head = (f"iteration {record['iteration']}", "")
-        yield [head, (clean(at), "dim"), (clean(progress), "dim"), (clean(line), "")]
 
 
 def _action_row(action: Action, *, attempt: bool) -> Line:
@@ -218,18 +179,7 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
         while follow:
             entries = list(entries_of(tail.added(), goal))
             _print(entries)
-            if not entries:
-                _wait()
-
-
-def _wait() -> None:
-    """Wait for `POLL_S`; raise BrokenPipeError as soon as the reader of our output has ended."""
-    sys.stdout.flush()
-    reader = select.poll()
-    with suppress(ValueError, OSError):  # no file descriptor: nothing to poll
-        reader.register(sys.stdout.fileno(), 0)  # errors and hang-ups are always reported
-    if reader.poll(POLL_S * 1000):
-        raise BrokenPipeError
+            time.sleep(POLL_S)
 
 
 def _print(entries: list[LogEntry]) -> None:

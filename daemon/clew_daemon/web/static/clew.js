@@ -68,7 +68,7 @@
 
   const here = location.pathname.startsWith(`${base}/goals/`) ? decodeURIComponent(location.pathname.slice(base.length + 7).split("/")[0]) : "";
   let source = { close() {} };
-  if (base !== undefined && document.getElementById("main") && !location.pathname.endsWith("/new")) {
+  if (base !== undefined && document.getElementById("main")) {
     source = new EventSource(`${base}/events`);
     let first = true;
     source.onopen = () => { say("live", "live"); if (!first) refresh(); first = false; };
@@ -103,8 +103,7 @@
       if (beside) { beside.textContent = told.error || ""; beside.hidden = !told.error; }
       say(told.error || told.said, told.error ? "gone" : "live");
       if (!told.error && from.reset) from.reset();
-      if (!told.error && what === "submit" && told.goal) location.href = `${base}/goals/${encodeURIComponent(told.goal)}`;
-      else refresh();
+      refresh();
     } catch { say("not connected", "gone"); } finally { control.disabled = false; }
   }
 
