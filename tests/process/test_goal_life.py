@@ -227,7 +227,7 @@ def detail(clew, goal):
     return json.loads(clew.clew("status", goal, "--json"))["goal"]
 
 
-def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
+def test_suggested_checks_are_shown_and_decide_nothing(clew):
     script = plan(("there", "test -f hello.txt"), ("fails", "echo no bye; exit 3"))
     with ScriptedLlm(script, WRITE, DONE) as llm:
         clew.model(llm, "thinker")
@@ -240,12 +240,7 @@ def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
         ("there", "test -f hello.txt"),
         ("fails", "echo no bye; exit 3"),
     ]
-    assert clew.seen("check.passed", goal=goal, name="there", suggested=True)
-    assert clew.seen("check.failed", goal=goal, name="fails", suggested=True)
-    assert detail(clew, goal)["suggested_checks"] == [
-        {"name": "there", "cmd": "test -f hello.txt", "passed": True},
-        {"name": "fails", "cmd": "echo no bye; exit 3", "passed": False},
-    ]
+    assert [one["name"] for one in detail(clew, goal)["suggested_checks"]] == ["there", "fails"]
     report = clew.report(goal)
     block = report.partition("    ---\n")[2].partition("    ---\n")[0]
     assert yaml.safe_load(block)["checks"] == {

@@ -199,8 +199,6 @@ class Goal:
             case ev.WorkerStarted():
                 hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
-            case ev.CheckStarted():
-                hold.a_suggested_check_runs_once(event, self.state)
             case ev.WorkspaceKnown():
                 rule = hold.a_folder_becomes_the_workspace_by_right
                 rule(event, self.state, may_make=self.may_remake)
@@ -227,14 +225,12 @@ class Goal:
                 self.late = self.messages = 0
 
     def _apply(self, seq: int, event: ev.Event) -> None:
-        """Take an event in: it loses no work and no progress."""
-        before = _progress(self.state)
+        """Take an event in: it loses no work."""
         replan = event.replan if isinstance(event, ev.Planned) else None
         pending = self.state.replaceable(replan) if replan else []
         apply(self.state, event, seq)
         if isinstance(event, ev.Planned):
             hold.a_replan_loses_no_pending_work(event, pending, self.state)
-        hold.progress_never_goes_down(self.state.goal_id, before, _progress(self.state))
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
         self.refused += 1
@@ -263,10 +259,6 @@ class Goal:
             case ev.Unblocked():
                 for blocks in (self.blocks, self.inherited):
                     blocks.drop(event.signature)
-
-
-def _progress(state: State) -> tuple[float, ...]:
-    return state.iteration, state.actions_total, state.goal.progress()
 
 
 def turns_used_up(state: State, iterations: int) -> bool:

@@ -15,12 +15,11 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
 from clew_daemon.supervision import goal_run, restart, schedule
-from clew_shared.core import attempts, core, suggestions
+from clew_shared.core import attempts, core
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record import action_events, life_events, plans, scope
 from clew_shared.record.identity import Identity
-from clew_shared.record.model import Goal
 from clew_shared.snapshots import plan
 
 SEEDS = 400
@@ -232,12 +231,6 @@ def makes_a_lost_workspace_again(monkeypatch):
     _swaps(monkeypatch)
 
 
-@breaks("a_suggested_check_runs_once", "diligent", seed=8)
-def runs_suggested_checks_twice(monkeypatch):
-    due = suggestions.due
-    monkeypatch.setattr(suggestions, "due", lambda state: due(state) * 2)
-
-
 @breaks("attempts_follow_one_another", "stuck")
 def begins_an_attempt_twice(monkeypatch):
     begin = attempts.AttemptCommands.begin_attempt
@@ -283,15 +276,6 @@ def _all_its_own(window, list_of):
 def replaces_what_is_pending(monkeypatch):
     replan = plans._replan_task
     monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))
-
-
-@breaks("progress_never_goes_down", seed=2)
-def shows_the_share_of_the_present_plan(monkeypatch):
-    def note(self):
-        done = [s.status in ("completed", "skipped") for t in self.tasks for s in t.subtasks]
-        self.reached = sum(done) / max(len(done), 1)
-
-    monkeypatch.setattr(Goal, "note_progress", note)
 
 
 @breaks("a_goal_ends_with_a_label_that_lets_it", "stuck", seed=2)

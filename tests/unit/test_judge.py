@@ -144,15 +144,6 @@ def test_work_is_not_spoken_of(agent, name):
     assert {move(agent) for move in SILENT[name]} == {""}
 
 
-def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
-    for said, claims in (("advancing", True), ("stuck", False)):
-        agent = played(stuck_limit=99)
-        for _ in range(5):
-            agent.reflect(said)
-        (event,) = [e for _, e in agent.take() if e.kind == "intervened"]
-        assert event.message.startswith("You call it advancing, but 5 iterations") is claims
-
-
 @pytest.mark.parametrize(
     ("result", "output"), [("success", "state: building"), ("failure", "curl: connection refused")]
 )

@@ -187,8 +187,7 @@ def _checks(state: State) -> list[str]:
     """Return the checks with their results; how to add some where a completed goal has none."""
     found = state.proofs.checks
     if not state.spec.checks and not found and state.goal.status == GoalStatus.COMPLETED:
-        checks = {name: one.cmd for name, one in state.proofs.suggested.items()} or EXAMPLE
-        front = {"checks": checks}
+        front = {"checks": state.proofs.suggested or EXAMPLE}
         shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
         lines = (f"    {line}" for line in ("---", *shown.splitlines(), "---"))
         return [HOW_TO_CHECK, "", *lines]
@@ -252,16 +251,12 @@ def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return in a line how often the agent was told or refused something and what came of it, and the last loops."""
-    told = [one.came for one in state.loops.findings if not one.refused]
-    refused = [one.came for one in state.loops.findings if one.refused]
-    ended = [*told, *refused].count("attempt_ended")
-    parts = [
-        f"told {words.times(len(told))}, {told.count('heeded')} heeded" if told else "",
-        f"refused {words.times(len(refused))}, {refused.count('heeded')} heeded" if refused else "",
-        f"{_counted(ended, 'attempt')} ended" if ended else "",
-    ]
-    line = "; ".join(part for part in parts if part)
+    """Return in a line how often the agent was told or refused something, and the last loops."""
+    refused = sum(one.refused for one in state.loops.findings)
+    told = len(state.loops.findings) - refused
+    parts = [f"told {words.times(told)}" if told else ""]
+    parts += [f"refused {words.times(refused)}" if refused else ""]
+    line = "; ".join(filter(None, parts))
     return [*([f"{line} (`clew loops {state.goal_id}`)", ""] if line else []), *map(_loop, entries)]
 
 

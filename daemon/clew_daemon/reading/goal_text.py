@@ -187,7 +187,7 @@ def _check_lines(detail: GoalView) -> list[Line]:
 
 
 def _suggested_check_lines(detail: GoalView) -> list[Line]:
-    """Return the checks that the agent suggests, as front matter to copy, each with its result."""
+    """Return the checks that the agent suggests, as front matter to copy."""
     found = detail.get("suggested_checks")
     if not found:
         return []
@@ -195,13 +195,11 @@ def _suggested_check_lines(detail: GoalView) -> list[Line]:
     lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
     for one in found:
         text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
-        lines.append([(f"{INDENT}  {text}  ", ""), ("# ", "dim"), _verdict(one["passed"])])
+        lines.append([(f"{INDENT}  {text}", "")])
     return lines
 
 
-def _verdict(passed: bool | None) -> Span:
-    if passed is None:
-        return "not run yet", "dim"
+def _verdict(passed: bool) -> Span:
     return ("passed", "green") if passed else ("failed", "red")
 
 

@@ -97,8 +97,8 @@ def _hello_state(
         "iterations_granted": state.attempts.iterations_granted,
         "turns_left": turns_left(state, limits_of(state, settings)),
         "probes": {
-            name: {"passed": seen.passed, "after": seen.after, "current": still_holds}
-            for name, (seen, still_holds) in state.probes().items()
+            name: {"passed": seen.passed, "after": seen.after, "current": state.holds(seen)}
+            for name, seen in state.probes.items()
         },
         "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": tuple(fold.entries),

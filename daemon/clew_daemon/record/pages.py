@@ -1,10 +1,9 @@
-"""What people are shown of a goal's record: its last actions, one in full, and its loops with what came of them."""
+"""What people are shown of a goal's record: its last actions, one in full, and its loops."""
 
 from collections import deque
-from functools import cache
 from typing import Any, NamedTuple
 
-from clew_daemon.record.store import ReadableEvents, catch_up, end_of, load_state, output_text
+from clew_daemon.record.store import ReadableEvents, catch_up, end_of, output_text
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
@@ -13,12 +12,10 @@ from clew_shared.record.codec import decode
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action
 from clew_shared.record.moment import iso
-from clew_shared.record.scope import Finding
 from clew_shared.text.words import action_text
 from clew_shared.views import publish as views
 
 _FACTS = {"intervention", "again", "debt", "since_gain", "last_gain", "steps", "stays"}
-_ENDS = frozenset({"attempt_ended", "subtask_failed", "escalated"})
 
 
 def actions(
@@ -125,22 +122,18 @@ def event_at(ledger: ReadableEvents, goal: str, seq: int) -> ev.Event | None:
 def findings(
     ledger: ReadSide, goal: str | None, limit: int | None, before: int | None = None
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the last loops as `loops` does, with the fields of `intervened` and what came of it."""
+    """Return the last loops as `loops` does, with the fields of `intervened`."""
     found, more = loops(ledger, goal, limit, before)
-    known = cache(lambda of: {one.seq: one for one in load_state(ledger, of).loops.findings})
-    return [{**one, **_told(ledger, one, known(one["goal"]))} for one in found], more
+    return [{**one, **_told(ledger, one)} for one in found], more
 
 
-def _told(ledger: ReadSide, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, object]:
+def _told(ledger: ReadSide, entry: dict[str, Any]) -> dict[str, object]:
     """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
     loop = event_at(ledger, entry["goal"], entry["seq"])
     of = getattr(loop, "of", 0) or entry["seq"] - 1
     said = event_at(ledger, entry["goal"], of)
     facts = said.model_dump(include=_FACTS) if isinstance(said, ev.Intervened) else {}
     steps = facts.pop("steps", None)
-    finding = known.get(of)
-    ended = entry["escalated_to"] is not None  # the subtask was given up
-    came = finding.came if finding else "attempt_ended" if ended else None
     return {
         **dict.fromkeys(_FACTS),
         "again": False,
@@ -148,23 +141,7 @@ def _told(ledger: ReadSide, entry: dict[str, Any], known: dict[int, Finding]) ->
         "message": said.message if isinstance(said, ev.Intervened | ev.ActionBlocked) else None,
         "action": action_text(said.tool, said.args) if isinstance(said, ev.ActionBlocked) else None,
         "steps": list(getattr(loop, "steps", ()) if steps is None else steps),
-        "came_of_it": came,
-        "came_after": finding.after if finding and finding.came != "open" else None,
-        "ended": _end(ledger, entry["goal"], of) if came == "attempt_ended" else None,
     }
-
-
-def _end(ledger: ReadSide, goal: str, seq: int) -> dict[str, object] | None:
-    """Return the number of the attempt that ended after event `seq`, null for the last one, and why it ended."""
-    for row in ledger.read(goal, seq):
-        match decode(row.body) if row.kind in _ENDS else None:
-            case ev.AttemptEnded() as end:
-                return {"attempt": end.attempt, "reason": end.reason}
-            case ev.SubtaskFailed() as end:
-                return {"attempt": None, "reason": end.failure}
-            case ev.Escalated() as end:
-                return {"attempt": None, "reason": end.reason}
-    return None
 
 
 class Step(NamedTuple):

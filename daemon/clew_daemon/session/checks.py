@@ -1,4 +1,4 @@
-"""Runs the checks of a goal, and those that its agent suggested; what follows from them is decided elsewhere."""
+"""Runs the checks of a goal; what follows from them is decided elsewhere."""
 
 import time
 from dataclasses import astuple, replace
@@ -15,18 +15,16 @@ from clew_daemon.processes.executor import (
 )
 from clew_daemon.session import check_tools
 from clew_daemon.session.epoch import Epoch
-from clew_shared.core import suggestions
 from clew_shared.proof.checks import count
 from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.scope import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import closer_look, explanation
+from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest
 
-SUGGESTED_S = 60.0  # How long all checks that an agent suggested may take together
 TOOLS_S = 10.0
 TOOLS_BYTES = 65_536
 CHECK_OUTPUT_CHARS = 4_000
@@ -121,20 +119,6 @@ class Checks:
             failing += await self._finish(name, await self._traced(name, cmd, run))
         return failing
 
-    async def run_suggested(self) -> None:
-        """Run the checks that the agent suggested, each at most once, whatever dies of it; none decides anything."""
-        epoch, until = self._epoch, time.monotonic() + SUGGESTED_S
-        for name, cmd in suggestions.due(epoch.core.state):
-            if (left_s := until - time.monotonic()) < 1.0:
-                return
-            with epoch.entering() as core:
-                core.emit(ev.CheckStarted(at=time.time(), name=name))
-            await epoch.commit()
-            run = await self._ran(name, cmd, left_s)
-            with epoch.entering() as core:
-                core.emit(_finished(name, run, suggested=True))
-            await epoch.commit()
-
     async def _ran(self, name: str, cmd: str, left_s: float = inf, *, finish: bool = False) -> Run:
         """Run a check in at most `left_s` seconds, for a `finish` again where the executor dies; as `run` otherwise."""
         work, run = self._epoch.work, Run()
@@ -183,11 +167,8 @@ class Checks:
         trace = self._without_values(traced.output.strip())
         if traced.passed or traced.exit_code is None or not trace:
             return run
-        look = closer_look(trace, cmd)
-        looked = await self._ran(name, look, TRACE_S) if look else run
-        seen = self._without_values(looked.output) if looked.passed else ""
         ran = f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
-        return replace(run, output=explanation(trace, cmd, seen) or ran)
+        return replace(run, output=explanation(trace, cmd) or ran)
 
     def _without_values(self, text: str) -> str:
         """Return a text without the values of the variables that the config passes on: they may be keys."""
@@ -211,20 +192,16 @@ class Checks:
             core.emit(event)
 
     async def _finish(self, name: str, run: Run) -> list[FailingCheck]:
-        event = _finished(name, run)
+        output = _shown(run)
+        event = ev.CheckFinished(at=time.time(), name=name, passed=run.passed, output=output)
         with self._epoch.entering() as core:
             core.emit(event)
         if run.passed:
             return []
         await self._epoch.commit()
         cmd = self._epoch.core.state.spec.checks[name]
-        return [FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)]
+        return [FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=output)]
 
 
 def _shown(run: Run) -> str:
     return without_middle(run.output, CHECK_OUTPUT_CHARS)
-
-
-def _finished(name: str, run: Run, *, suggested: bool = False) -> ev.CheckFinished:
-    at, output = time.time(), _shown(run)
-    return ev.CheckFinished(at=at, name=name, passed=run.passed, output=output, suggested=suggested)

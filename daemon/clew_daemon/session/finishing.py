@@ -84,11 +84,7 @@ class Finishing:
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
         message = self._news()
         if not (failing or open_subtasks or message):
-            await self._checks.run_suggested()
-            await epoch.require_workspace()
-            message = self._news()
-            if not message:
-                return None
+            return None
         await epoch.see_world()  # else the next action would be taken for what a check did
         await epoch.commit()
         level: Level | None = None

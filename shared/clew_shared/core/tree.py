@@ -8,13 +8,12 @@ from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands, has_retries, may_start_over
 from clew_shared.core.proofs import REFUSED_MAX, asks_about
 from clew_shared.core.questions import Question, budget, stuck
-from clew_shared.core.suggestions import taken
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
 from clew_shared.record.events import Escalated, Planned
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import GoalStatus, Level, StepStatus
-from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.spec import SUGGESTED_MAX, PlannedSubtask, PlannedTask
 from clew_shared.record.state import State
 from clew_shared.text.shorten import one_line
 from clew_shared.text.words import times
@@ -134,8 +133,11 @@ class TreeCommands(AttemptCommands):
             self.emit(ev.Planned(at=at, tasks=tasks))
         else:
             self.emit(replan_event(self.state, tasks, replan, covers, at))
-        for name, cmd in taken(self.state, checks):
-            self.emit(ev.CheckProposed(at=at, name=name, cmd=cmd))
+        known, own = self.state.proofs.suggested, self.state.spec.checks
+        for name, cmd in checks:
+            room = name in known or len(known) < SUGGESTED_MAX
+            if room and name not in own and cmd not in {*own.values(), *known.values()}:
+                self.emit(ev.CheckProposed(at=at, name=name, cmd=cmd))
         self._start_next(at)
 
     def complete_subtask(

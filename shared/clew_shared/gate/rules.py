@@ -281,10 +281,9 @@ def _streaks(state: State, thresholds: LoopSettings, calls: AgentCalls) -> dict[
             f"{planned} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
         )
     if turns >= thresholds.iterations_without_facts and not at.fresh:  # else counted at its end
-        claimed = "You call it advancing, but " if at.claims else ""
         back = "the changes led back to states of the files that were there before"
         said["no_progress"] = (
-            f"{claimed}{turns} iterations brought nothing new: {back if at.moved else 'no file changed'}, and no new "
+            f"{turns} iterations brought nothing new: {back if at.moved else 'no file changed'}, and no new "
             "answer came. Stop, say what you know, and do one different, concrete action that you have not tried; "
             f"if the work is done, {calls.finish}."
         )

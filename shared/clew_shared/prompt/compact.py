@@ -221,9 +221,9 @@ def _output(head: str) -> str:
 def _probes(state: State) -> list[Line]:
     """Return what probes have found: what still holds first, then what may have changed since."""
     current, before = [], []
-    for name, (seen, still_holds) in sorted(state.probes().items()):
+    for name, seen in sorted(state.probes.items()):
         text = f"  {name}: {'✓' if seen.passed else '✗'}"
-        if still_holds:
+        if state.holds(seen):
             current.append(Line(text, heading="CURRENT STATE:"))
         else:
             after = f"after action {seen.after}" if seen.after else "at the start"

@@ -96,13 +96,11 @@ class ActionBlocked(GoalEvent, frozen=True):
         loops.blocked_total += 1
         loops.attention.thoughts_without_tools = 0
         loops.blocked_proposals += self.counts
-        if self.makes_block or self.counts:  # a loop, or a blocked action was proposed again
-            loops.settle("ignored")
         if self.makes_block:
             count(loops.scope.loop_counts, self.signature)
             where = EVERYWHERE if self.everywhere else loops.world
             loops.scope.blocks.setdefault(self.signature, {})[where] = self.makes_block
-            loops.note(Finding(seq, loops.attention.steps, refused=True))
+            loops.note(Finding(seq, refused=True))
         if self.done:
             action = action_of(self, seq, state.place)
             state.in_flight[seq] = InFlight(seq, self.signature, action)
@@ -273,7 +271,6 @@ class ActionFinished(GoalEvent, frozen=True):
         if memory.take(scope.memory, outcome) > memory.NEWS or (progress and moved):
             attention.fresh = True
             attention.same_theme = 0
-            loops.settle("heeded", moved=moved)
 
     def _counted(self, loops: Loops, flight: InFlight, *, reading: bool, polls: bool) -> Tally:
         """Count the outcome of this signature in the world that it led to, and return the tally."""

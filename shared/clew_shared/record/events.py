@@ -22,7 +22,6 @@ from clew_shared.record.state import (
     CheckBefore,
     CheckResult,
     State,
-    SuggestedCheck,
     taken,
 )
 from clew_shared.record.tree_events import *  # noqa: F403
@@ -79,7 +78,6 @@ class Intervened(GoalEvent, frozen=True):
         loops, attention, kind = state.loops, state.loops.attention, self.intervention
         if self.again:
             loops.ignored_interventions += 1
-            loops.settle("ignored")
         if kind in TOLD:
             memory.tell(loops.scope.memory, warned=kind == "nothing_new")
         turns = attention.iterations_without_facts
@@ -89,7 +87,7 @@ class Intervened(GoalEvent, frozen=True):
             attention.raised["no_progress"] = turns  # one cause, one word
         attention.told_at = attention.steps + (kind == "repetition")  # of the next step
         stays, times = (self.stays.text, self.stays.times) if self.stays else ("", 0)
-        loops.note(Finding(state.seq, attention.steps, stays=stays, times=times))
+        loops.note(Finding(state.seq, stays=stays, times=times))
 
 
 class Thought(GoalEvent, frozen=True):
@@ -152,10 +150,6 @@ class Reflected(GoalEvent, frozen=True):
             return
         is_stuck = self.assessment in ("stuck", "regressing")
         attention.stuck = attention.stuck + 1 if is_stuck else 0
-        if attention.fresh or is_stuck:
-            attention.claims = 0
-        elif self.assessment == "advancing":
-            attention.claims += 1
         turns = attention.iterations_without_facts + 1
         attention.iterations_without_facts = 0 if attention.fresh else turns
         attention.moved = attention.moved and not attention.fresh
@@ -195,21 +189,17 @@ class CheckProposed(GoalEvent, frozen=True):
     cmd: str
 
     def into(self, state: State) -> None:
-        state.proofs.suggested[self.name] = SuggestedCheck(self.cmd)
+        state.proofs.suggested[self.name] = self.cmd
 
 
 class CheckStarted(GoalEvent, frozen=True):
-    """A suggested check is about to run; recorded first, so that it does not run again after a crash."""
+    """A suggested check is about to run; earlier versions ran them."""
 
     name: str
 
-    def into(self, state: State) -> None:
-        if found := state.proofs.suggested.get(self.name):
-            found.started = True
-
 
 class CheckFinished(GoalEvent, frozen=True):
-    """The daemon ran a check of the goal, or one that its agent suggested."""
+    """The daemon ran a check of the goal; `suggested`: one that its agent suggested, as earlier versions did."""
 
     name: str
     passed: bool
@@ -219,8 +209,6 @@ class CheckFinished(GoalEvent, frozen=True):
     def into(self, state: State) -> None:
         proofs, result = state.proofs, CheckResult(self.passed, both_ends(self.output, CHECK_CHARS))
         if self.suggested:
-            if found := proofs.suggested.get(self.name):
-                found.result = result
             return
         before, proofs.checks[self.name] = proofs.checks.get(self.name), result
         result.seq = state.seq

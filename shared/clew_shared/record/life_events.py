@@ -162,7 +162,6 @@ class GoalEnded(GoalEvent, frozen=True):
         current = state.subtask
         state.verified = status is GoalStatus.COMPLETED and state.checked
         if status is GoalStatus.COMPLETED:
-            state.loops.settle("heeded")
             for subtask in (s for task in state.goal.tasks for s in task.subtasks if not s.done):
                 is_current = subtask is current
                 subtask.status = StepStatus.COMPLETED if is_current else StepStatus.SKIPPED
@@ -189,9 +188,8 @@ class GoalEdited(GoalEvent, frozen=True):
         proofs = state.proofs
         for name, cmd in before.checks.items():
             if self.spec.checks.get(name) != cmd:
-                for known in (proofs.checks, proofs.before, proofs.probes_seen):
+                for known in (proofs.checks, proofs.before, state.probes):
                     known.pop(name, None)
-                state.last_probe_state.pop(name, None)
         state.goal.description = self.spec.description
         for task in state.goal.tasks:  # without a plan the goal's text is its only subtask
             named: list[Task | Subtask] = [task, *task.subtasks]
@@ -282,8 +280,6 @@ class FeedbackGiven(GoalEvent, frozen=True):
             texts.append(self.text)
             del texts[:-FEEDBACK_KEPT]
         state.loops.reset()
-        if not state.ended:
-            state.proofs.forget_suggested()
 
 
 class Unblocked(GoalEvent, frozen=True):
@@ -340,7 +336,6 @@ def _reopen(state: State, *, crashes: bool) -> None:
     state.plan.replan_required = ""
     state.goal.failed_replans, state.goal.replanned = 0, False
     state.loops.reset(crashes=crashes)
-    state.proofs.forget_suggested()
     used = state.attempts
     used.may_rerun, used.asked_step = used.asked_step or used.may_rerun, 0
     used.messages = 0
@@ -366,4 +361,3 @@ def _add_subtask(state: State, description: str) -> None:
     tasks[-1].subtasks.append(Subtask(description))
     state.plan.planned = True  # a first plan would replace it
     tasks[-1].settle()
-    state.goal.note_progress()

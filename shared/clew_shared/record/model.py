@@ -169,41 +169,22 @@ class Task:
 
 @dataclass(slots=True)
 class Goal:
-    """What a person wants done; `reached` and `counted` are its progress, and the subtasks done that it includes."""
+    """What a person wants done."""
 
     description: str
     tasks: list[Task] = field(default_factory=list)
     status: str = GoalStatus.QUEUED
     failed_replans: int = 0
     replanned: bool = False
-    reached: float = 0.0
-    counted: int = 0
 
     def progress(self) -> float:
-        """Return how much of the goal is done, 0 to 1, 1 only for a completed goal; see `note_progress`."""
+        """Return the share of the subtasks that are done, 0 to 1; 1 only for a completed goal."""
         if self.status == GoalStatus.COMPLETED:
             return 1.0
-        return min(round(self.reached, 4), 0.9999)
+        done = [subtask.done for task in self.tasks for subtask in task.subtasks]
+        return min(round(sum(done) / len(done), 4), 0.9999) if done else 0.0
 
     def settle(self) -> None:
-        """Derive all that follows from the statuses of the subtasks."""
+        """Derive the statuses of the tasks from those of their subtasks."""
         for task in self.tasks:
             task.settle()
-        self.note_progress()
-
-    def note_progress(self) -> None:
-        """Take what is done since into `reached`: each subtask earns an equal share of what was left.
-
-        Without a change of the plan that is the share of subtasks that are done. Where a plan adds work, what is left
-        has more parts, and what was reached stays. It falls where all was done and work is added or found undone.
-        """
-        statuses = [StepStatus(s.status) for t in self.tasks for s in t.subtasks]
-        done = sum(status.done for status in statuses)
-        to_do, more = len(statuses) - done, done - self.counted
-        if not to_do:
-            self.reached = 1.0 if done else self.reached
-        elif self.reached >= 1.0:
-            self.reached = done / len(statuses)
-        elif more > 0:
-            self.reached += (1 - self.reached) * more / (more + to_do)
-        self.counted = done

@@ -15,7 +15,6 @@ _Value = TypeVar("_Value")
 ENTRIES_MAX = 4_000  # of each table: beyond the default `max_actions` (docs/loops.md, How far back)
 STEPS_KEPT = 16
 FINDINGS_KEPT = 300
-OPEN_MAX = 10  # how many of the last findings can still be open
 EVERYWHERE = "*"  # the world of a block that applies in every world
 CLAIMED = "claimed:"
 UNKNOWN = "unknown:"  # not measured whole: as a measurement it equals no other, not even an UNKNOWN
@@ -55,17 +54,10 @@ class CycleStep:
 
 @dataclass(slots=True)
 class Finding:
-    """What the agent was told, or refused, as event `seq` at step `at`, and what came of it.
-
-    `came` is `open`, `heeded` (something new was brought, or the work was done), `ignored` (it was told or refused
-    again) or `attempt_ended`.
-    """
+    """What the agent was told, or refused, as event `seq`."""
 
     seq: int
-    at: int
     refused: bool = False
-    came: str = "open"
-    after: int = 0  # so many steps
     stays: str = ""  # the answer that had come so many `times`, "" where it was about none
     times: int = 0
 
@@ -113,7 +105,6 @@ class Attention:
     thoughts_without_tools: int = 0
     new_thought: bool = False  # the last one had new content
     stuck: int = 0
-    claims: int = 0  # in a row that the agent said that it advances while nothing new came
     acted: bool = False  # an action was carried out that does more than wait or look at the record
     waits: bool = False  # in this turn it waited, or looked at what may change by itself
     firm: bool = False  # … and did anything else
@@ -189,14 +180,6 @@ class Loops:
     def note(self, found: Finding) -> None:
         """Remember what the agent was told or refused now."""
         self.findings = [*self.findings[1 - FINDINGS_KEPT :], found]
-
-    def settle(self, came: str, *, moved: bool = False) -> None:
-        """Note what came of the last open things told or refused; a change (`moved`) says nothing of one that stays."""
-        for one in self.findings[-OPEN_MAX:]:
-            is_last = one is self.findings[-1]
-            last_straw = came == "attempt_ended" and is_last and one.came == "ignored"
-            if last_straw or (one.came == "open" and not (moved and one.stays)):
-                one.came, one.after = came, self.attention.steps - one.at
 
     def began_in(self, measured: str) -> str:
         """Return the world that a step began in, to compare with the digest `measured` after it.

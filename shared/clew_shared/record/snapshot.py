@@ -11,7 +11,7 @@ from clew_shared.record.model import Subtask
 from clew_shared.record.scope import Scope
 from clew_shared.record.state import AttemptState, State
 
-STATE_VERSION = 23
+STATE_VERSION = 24
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, an

@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+SUGGESTED_MAX = 5  # checks that an agent can suggest for a goal
+CHECK_NAME_CHARS, CHECK_CMD_CHARS = 60, 500  # of each
+
 
 class PlannedStep(BaseModel, frozen=True):
     """An action of a runbook, as the goal file gives it."""

@@ -73,15 +73,6 @@ class CheckBefore:
 
 
 @dataclass(slots=True)
-class SuggestedCheck:
-    """A check that the agent suggested; `started` without a `result` was interrupted, and does not run again."""
-
-    cmd: str
-    started: bool = False
-    result: CheckResult | None = None
-
-
-@dataclass(slots=True)
 class AttemptState:
     """An attempt at a subtask: its number, and the event and the iteration at which it began; names as in its event."""
 
@@ -193,16 +184,10 @@ class Proofs:
 
     checks: dict[str, CheckResult] = field(default_factory=dict)
     before: dict[str, CheckBefore] = field(default_factory=dict)
-    suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
-    probes_seen: dict[str, ProbeSeen] = field(default_factory=dict)
+    suggested: dict[str, str] = field(default_factory=dict)  # commands that the agent proposed
     last_action: int = 0
     made: ProofState | None = None
     base: str = ""  # the tree that a person has accepted: what judges is as it is there
-
-    def forget_suggested(self) -> None:
-        """Let the suggested checks run again."""
-        for one in self.suggested.values():
-            one.started, one.result = False, None
 
 
 @dataclass(slots=True)
@@ -229,7 +214,7 @@ class State:
     identity: tuple[str, ...] = ()
     current_task_idx: int = 0
     current_subtask_idx: int = 0
-    last_probe_state: dict[str, bool] = field(default_factory=dict)
+    probes: dict[str, ProbeSeen] = field(default_factory=dict)
     plan: Plan = field(default_factory=Plan)
     loops: Loops = field(default_factory=Loops)
     attempt: AttemptState = field(default_factory=AttemptState)
@@ -278,21 +263,19 @@ class State:
         """Signatures that are blocked in the current scope, in whatever world."""
         return list(self.loops.scope.blocks)
 
+    @property
+    def last_probe_state(self) -> dict[str, bool]:
+        """What each probe or check has found, by name."""
+        return {name: seen.passed for name, seen in self.probes.items()}
+
     def see_probe(self, name: str, passed: bool, *, world: str = "") -> None:
         """Remember what a probe or a check has found, and when; `world` is as it was measured then."""
         where = world if is_measured(world) else self.loops.world
-        self.last_probe_state[name] = passed
-        self.proofs.probes_seen[name] = ProbeSeen(passed, where, self.proofs.last_action)
+        self.probes[name] = ProbeSeen(passed, where, self.proofs.last_action)
 
-    def probes(self) -> dict[str, tuple[ProbeSeen, bool]]:
-        """Return when each probe was looked at (now, if that is not on record yet), and whether it still holds."""
-        found, world = {}, self.loops.world
-        for name, passed in self.last_probe_state.items():
-            seen = self.proofs.probes_seen.get(name)
-            if seen is None or seen.passed != passed:
-                seen = ProbeSeen(passed, world, self.proofs.last_action)
-            found[name] = seen, seen.world == world
-        return found
+    def holds(self, seen: ProbeSeen) -> bool:
+        """Return whether nothing has changed since a probe was looked at."""
+        return seen.world == self.loops.world
 
     @property
     def ended(self) -> bool:

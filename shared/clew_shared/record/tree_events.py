@@ -35,7 +35,6 @@ class Planned(GoalEvent, frozen=True):
         state.loops.inherited = deepcopy(state.loops.scope)
         state.attempts.turn_at = NOWHERE
         replan(state, self.replan, self.tasks, self.covers)
-        state.goal.note_progress()
 
 
 class TreeEdited(GoalEvent, frozen=True):
@@ -52,14 +51,15 @@ class TreeEdited(GoalEvent, frozen=True):
     covered: tuple[str, ...] = ()  # descriptions of pending ones that are no longer in the tree
 
     def into(self, state: State) -> None:
-        known, scope = state.goal, state.loops.scope
+        scope = state.loops.scope
         state.goal = _goals.validate_python(self.goal)
-        state.goal.reached, state.goal.counted = known.reached, known.counted
-        state.goal.note_progress()
         state.plan.give_up(self.given_up, self.covered)
         state.current_task_idx, state.current_subtask_idx = self.task_idx, self.subtask_idx
-        state.last_probe_state, state.plan.planned = dict(self.probes), True
-        state.proofs.probes_seen = {name: seen for name, (seen, _) in state.probes().items()}
+        state.plan.planned, known = True, state.probes
+        state.probes = {name: known[name] for name in self.probes if name in known}
+        for name, passed in self.probes.items():
+            if name not in known or known[name].passed != passed:
+                state.see_probe(name, passed)
         if self.replan:
             state.plan.replan_required, state.loops.inherited = "", deepcopy(scope)
         if self.loop_counts is not None:
@@ -109,7 +109,6 @@ class SubtaskFailed(GoalEvent, frozen=True):
             state.subtask.attempts += 1
             state.subtask.last_failure = self.failure
         state.loops.ignored_interventions = 0
-        state.loops.settle("attempt_ended")
         state.loops.attention.raised.clear()
         state.attempt.from_iteration = state.iteration
         state.loops.refused = RefusedFinishes()
@@ -125,8 +124,6 @@ class SubtaskEnded(GoalEvent, frozen=True):
         if state.subtask and state.task:
             state.subtask.status, state.subtask.summary = StepStatus(self.status), self.summary
             state.task.settle()
-            state.goal.note_progress()
-        state.loops.settle("attempt_ended" if self.status == "failed" else "heeded")
 
 
 class TaskCompleted(GoalEvent, frozen=True):
@@ -150,12 +147,10 @@ class Escalated(GoalEvent, frozen=True):
             subtask.last_failure = subtask.last_failure or self.reason
             task.failed_replans += self.replan_failed_task
             task.status = StepStatus.IN_PROGRESS if self.to == "task" else StepStatus.BLOCKED
-            state.goal.note_progress()
         if self.replan_failed_goal:
             state.goal.failed_replans += 1
             state.goal.replanned = False
         state.plan.replan_required = self.to
-        state.loops.settle("attempt_ended")
         state.loops.attention.raised.clear()
 
 
@@ -170,7 +165,6 @@ class AttemptEnded(GoalEvent, frozen=True):
     def into(self, state: State) -> None:
         now = state.attempt
         now.over, now.advancing, now.tried = self.reason, self.advancing, self.tried
-        state.loops.settle("attempt_ended")
 
 
 class AttemptStarted(GoalEvent, frozen=True):
@@ -186,7 +180,6 @@ class AttemptStarted(GoalEvent, frozen=True):
 
     def into(self, state: State) -> None:
         loops, tried = state.loops, state.attempts
-        loops.settle("attempt_ended")
         state.guidance.there = ()
         begun = taken(AttemptState, self, number=self.attempt, seq=state.seq, place=state.place)
         begun.epoch, begun.from_iteration = state.epoch + 1, state.iteration

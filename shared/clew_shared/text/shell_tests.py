@@ -20,7 +20,10 @@ _ONE_OPERAND = {
     "-f": ("there is no file {0}", "the file {0} exists, and it must not"),
     "-d": ("there is no folder {0}", "the folder {0} exists, and it must not"),
     "-s": ("{0} is missing or empty", "{0} is not empty, and it must not"),
-    "-x": ("{0} is not an executable file", "{0} is executable, and it must not"),
+    "-x": (
+        "{0} is not an executable file (`chmod +x` makes it one)",
+        "{0} is executable, and it must not",
+    ),
     "-z": (_NOTHING, _SOMETHING),
     "-n": (_SOMETHING, _NOTHING),
 }
@@ -39,46 +42,25 @@ _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
 """Options that neither invert what is found nor take a value."""
-_HIDING = str.maketrans("", "", "Lchloq")
-"""Those of them that hide the lines, or a part of them."""
-LINES_SHOWN = 5
 
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
-def explanation(trace: str, command: str, seen: str = "") -> str:
+def explanation(trace: str, command: str) -> str:
     """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why.
 
-    `trace` is that of the shell, `command` what was traced, `seen` what `closer_look` has shown.
+    `trace` is that of the shell, `command` what was traced.
     """
     failed = _failed(trace)
     words = _words(failed)
     name = words[0] if words else ""
-    why = _why_grep(words, command, seen) if name == "grep" else ""
+    why = _why_grep(words, command) if name == "grep" else ""
     if name in _CLOSING and words[-1].endswith(_CLOSING[name]):
         given = words[1:-1] if _CLOSING[name] else words[1:]
         why = _why_test(given, command) or _why_test(_unquoted(failed), command)
-    if why and (lines := [beginning(line, VALUE_CHARS) for line in seen.strip().splitlines()]):
-        why = f"{why}: {' | '.join(lines[:LINES_SHOWN])}"
     shown = without_middle(failed.replace("\n", "\\n"), COMMAND_CHARS)
     return f"{SILENT}{shown}\n{why}\n" if why else ""
-
-
-def closer_look(trace: str, command: str) -> str:
-    """Return a command that shows the lines which a `! grep` must not find, or that a file is there; "" for none."""
-    words = _words(_failed(trace))
-    if "\n+ cd " in f"\n{trace}":  # its names are of another folder
-        return ""
-    if words[:2] in (["test", "-x"], ["[", "-x"]) and len(words) > 2:
-        there = f"it exists; chmod +x {words[2]} makes it executable"
-        return f"test -e {shlex.quote(words[2])} && echo {shlex.quote(there)}"
-    if "is still in" not in _why_grep(words, command, ""):
-        return ""
-    options = [word.translate(_HIDING) for word in words[1:] if word.startswith("-")]
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    grep = ["grep", "-Hn", *(one for one in options if one != "-"), "--", *operands]
-    return f"{shlex.join(grep)} | head -n {LINES_SHOWN}"
 
 
 def _failed(trace: str) -> str:
@@ -128,7 +110,7 @@ def _why_test(words: list[str], command: str) -> str:
     return ""
 
 
-def _why_grep(words: list[str], command: str, seen: str) -> str:
+def _why_grep(words: list[str], command: str) -> str:
     """Return what a grep did not find in its files, or found where it must not; "" where that is not certain."""
     options = [word for word in words[1:] if word.startswith("-")]
     pattern, *files = [word for word in words[1:] if word not in options] or [""]
@@ -137,9 +119,7 @@ def _why_grep(words: list[str], command: str, seen: str) -> str:
         return ""
     if "!" not in before:
         return f"{_shown(pattern)} was not found in {' and '.join(files)}"
-    there = [name for name in files if f"\n{name}:" in f"\n{seen}"]
-    where = " and ".join(there) or " or ".join(files)
-    return f"{_shown(pattern)} is still in {where}" if before == {"!"} else ""
+    return f"{_shown(pattern)} is still in {' or '.join(files)}" if before == {"!"} else ""
 
 
 def _before(words: list[str], command: str) -> set[str]:

@@ -47,7 +47,7 @@ def state_view(state: State) -> dict[str, Any]:
         "loop_counts": dict(list(state.loop_counts.items())[-SHOWN:]),
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "last_probe_state": {
-            n: seen.passed for n, (seen, holds) in state.probes().items() if holds
+            n: seen.passed for n, seen in state.probes.items() if state.holds(seen)
         },
         **_same(state, "iteration", "epoch", "restarts", "seq"),
         "attempt": state.attempt.number,
@@ -220,8 +220,7 @@ def goal_detail(
         "check_commands": dict(state.spec.checks),
         "checked_before": {name: asdict(one) for name, one in state.proofs.before.items()},
         "suggested_checks": [
-            {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}
-            for name, one in state.proofs.suggested.items()
+            {"name": name, "cmd": cmd} for name, cmd in state.proofs.suggested.items()
         ],
         "workspace": state.spec.workspace,
         "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,

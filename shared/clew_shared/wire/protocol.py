@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
-from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
+from clew_shared.record.spec import CHECK_CMD_CHARS, CHECK_NAME_CHARS, SUGGESTED_MAX
 from clew_shared.text.validation import faults_of
 
 PROTOCOL_VERSION = 1
@@ -77,8 +77,8 @@ ONE_LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
 class PlanCheck(_Params):
     """A suggested check: a command in one line that exits 0 once the goal is reached."""
 
-    name: str = Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=ONE_LINE)
-    cmd: str = Field(min_length=1, max_length=CMD_CHARS_MAX, pattern=ONE_LINE)
+    name: str = Field(min_length=1, max_length=CHECK_NAME_CHARS, pattern=ONE_LINE)
+    cmd: str = Field(min_length=1, max_length=CHECK_CMD_CHARS, pattern=ONE_LINE)
 
 
 class Plan(_Params):

@@ -74,7 +74,7 @@ def record_tree(
     given_up = [line for line in dict.fromkeys(lines) if line not in state.plan.set_aside]
     event = ev.TreeEdited(
         at=at,
-        goal=goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),
+        goal=goals.dump_python(goal, mode="json"),
         task_idx=state.current_task_idx,
         subtask_idx=state.current_subtask_idx,
         probes=state.last_probe_state,
@@ -85,7 +85,6 @@ def record_tree(
         covered=tuple(s.description for s in gone if s.status == StepStatus.PENDING),
     )
     core.emit(event)
-    goal.reached, goal.counted = state.goal.reached, state.goal.counted
     state.goal = goal  # equal to the folded one, and the agent's references stay valid
 
 

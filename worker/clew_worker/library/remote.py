@@ -191,8 +191,7 @@ class RemoteGoal:
         actions = [a for s in subtasks_of(state.goal) for a in s.actions if a.result != "blocked"]
         for name, (passed, after) in self._probes.items():
             changed = any(a.seq > after and a.changed is not False for a in actions)
-            state.last_probe_state[name] = passed
-            state.proofs.probes_seen[name] = ProbeSeen(passed, "before" if changed else "", after)
+            state.probes[name] = ProbeSeen(passed, "before" if changed else "", after)
 
 
 def state_of(hello: HelloAnswer) -> State:
@@ -206,19 +205,17 @@ def state_of(hello: HelloAnswer) -> State:
         goal_id=hello.goal_id,
         goal=sent.goal,
         spec=Spec(description=sent.goal.description, notes=hello.notes),
-        last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
+        probes={
+            name: ProbeSeen(probe.passed, "" if probe.current else "before", probe.after)
+            for name, probe in sent.probes.items()
+        },
         loops=Loops(scope),
         plan=Plan(replan_required=sent.replan_required or "", set_aside=list(sent.given_up)),
         guidance=Guidance(list(hello.feedback)),
         proofs=Proofs(
-            probes_seen={
-                name: ProbeSeen(probe.passed, "" if probe.current else "before", probe.after)
-                for name, probe in sent.probes.items()
-            },
             last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
         ),
     )
-    sent.goal.reached = sent.progress
     over = (one for one in subtasks_of(sent.goal) if one.status in _OVER)
     for subtask, finished in zip(over, sent.finished, strict=False):  # summaries are sent beside it
         if finished.description == subtask.description:

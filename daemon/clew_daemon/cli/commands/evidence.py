@@ -13,7 +13,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line
 from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
-from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record import pages
 from clew_daemon.record.pages import Step
 from clew_shared.gate.rules import BRING_NEWS, WHAT_ELSE
@@ -28,19 +28,13 @@ from clew_shared.text.shorten import both_ends, one_line
 ACTION_CHARS, ANSWER_CHARS, REASON_CHARS = 60, 80, 200
 LEGEND = "#N: event N on record (`clew show GOAL N`); 1.2: task 1, subtask 2"
 _NO_OUTPUT = "(no output)"
-_CAME = {
-    "open": "not known yet",
-    "heeded": "something new came",
-    "ignored": "nothing new came: it was told or refused again",
-    "attempt_ended": "the attempt was ended",
-}
 
 Loop = Mapping[str, Any]  # an entry of `clew loops --json` (`record.pages`)
 
 
 @reading(parameters.optional_goal, parameters.limit(), parameters.before("loops before this event"))
 def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Shown:
-    """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
+    """Show the last loops, oldest first: what was repeated, and what the agent was told."""
     found: Sequence[Loop] = ()
     more, steps = False, dict[int, Step]()
     with ledger_if_any(instance) as reader:
@@ -59,7 +53,7 @@ def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Show
 
 
 def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
-    """Yield a loop as a person reads it: when and where, what was repeated, what was said, and what came of it."""
+    """Yield a loop as a person reads it: when and where, what was repeated, and what was said."""
     count, warning, stays = entry["attempt_count"], entry["intervention"], entry["stays"]
     why = words.warned(warning) if warning else words.loop(entry["kind"])
     what = "told again" if entry["again"] else "told" if warning else "refused"
@@ -92,8 +86,9 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
         said = said.partition(f" {WHAT_ELSE}")[0]  # that advice is always the same
         shown = clean("".join(said.rpartition(BRING_NEWS)[1:]))  # the facts before it stand above
         yield [(f"{INDENT}{who}: {shown}", "dim")]
-    if came := _came(entry):
-        yield f"{INDENT}What came of it: {came}"
+    if level := entry["escalated_to"]:
+        left = "it was left to you" if level == "person" else "another plan"
+        yield f"{INDENT}What came of it: {left}"
     yield ""
 
 
@@ -104,17 +99,6 @@ def _answered(one: Step) -> str:
         said = clean(words.key_line(one.answer, REASON_CHARS)) if one.answer.strip() else ""
     result = words.RESULTS.get(one.result, one.result)
     return f" → {result}{f': {said}' if said else ''}" if one.result else ""
-
-
-def _came(entry: Loop) -> str:
-    came, end = entry["came_of_it"], entry["ended"]
-    if entry["escalated_to"]:
-        return "it was left to you" if entry["escalated_to"] == "person" else "another plan"
-    if came == "attempt_ended" and end:
-        return f"the attempt ended: {short(words.ending(end['reason']), REASON_CHARS)}"
-    if came == "heeded" and entry["came_after"]:
-        return f"{_CAME[came]} {counted(entry['came_after'], 'step')} later"
-    return _CAME.get(came or "", "")
 
 
 # -- proof
