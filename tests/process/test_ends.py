@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import socket
 import sys
 import termios
@@ -237,24 +236,3 @@ def test_a_pause_with_now_interrupts_a_running_action_after_its_grace(at_work):
     assert results(clew, goal) == ["interrupted"]
     assert not (workspace / "trace").exists()
     assert clew.goal(goal)["pid"] is None
-
-
-SYSTEMCTL = """#!/bin/sh
-case "$*" in
-*" show "*) echo UnitFileState=enabled; echo ActiveState=active; echo MainPID=$DAEMON;;
-*" stop "*) kill $DAEMON; while grep -q "State:.[^Z]" /proc/$DAEMON/status; do sleep 0.02; done;;
-esac
-"""
-
-
-def test_clew_stop_says_what_it_has_interrupted(at_work, tmp_path, monkeypatch):
-    (tmp_path / "systemctl").write_text(SYSTEMCTL)
-    (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    clew, goal, _ = at_work(grace_s=0.1)
-    monkeypatch.setenv("DAEMON", str(clew.daemon.pid))
-    clew.cli("service", "install")
-    said = clew.cli("stop")
-    assert said == "stopped; 1 running action was interrupted: the agent will be told\n"
-    assert results(clew, goal) == ["interrupted"]

@@ -49,19 +49,14 @@ def actions(answer):
     return {one["path"]: one["action"] for one in answer["entries"]}
 
 
-def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
+def test_what_someone_else_changed_stays(clew, kitchen, done):
     (kitchen / "water").write_text("mine\n")
     (kitchen / "notes").write_text("mine, too\n")
     answer = undone(clew, "--yes")
     assert answer["left"] == [{"path": "water", "reason": "shared", "action": "restore"}]
     assert (kitchen / "water").read_text() == "mine\n"
     assert (kitchen / "cup").exists()
-    answer = undone(clew, "--theirs", "--yes")
-    assert answer["restored"] == 1
-    assert (kitchen / "water").read_text() == "the water\nbefore\n"
     assert (kitchen / "notes").read_text() == "mine, too\n"
-    clew.cli("undo", "tea", "--yes")
-    assert (kitchen / "water").read_text() == "mine\n"
 
 
 def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
@@ -87,7 +82,7 @@ def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_i
     goal = clew.completed(runbook("echo new > pot", workspace=place))
     other = clew.submit(runbook("sleep 600", workspace=tmp_path / "outer" / busy))
     clew.wait("action.allowed", goal=other)
-    assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", "--theirs", code=1)
+    assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", code=1)
     assert (place / "pot").exists()
     clew.cli("cancel", other)
     clew.no_worker(other)
@@ -123,29 +118,23 @@ def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_b
     assert seen(kitchen) == before
 
 
-def asked(clew, *options, answers, code=0):
+def asked(clew, *, answers, code=0):
     """What a person sees who answers the questions of an undo on a terminal of 80 columns."""
     env = clew.environment() | {"TERM": "xterm", "NO_COLOR": "1"}
-    return on_terminal(clew.command("undo", "tea", *options), env, 80, answers=answers, code=code)
+    return on_terminal(clew.command("undo", "tea"), env, 80, answers=answers, code=code)
 
 
-def test_a_person_is_asked_and_nothing_is_undone_without_a_yes_to_each_question(
-    clew, kitchen, done
-):
+def test_a_person_is_asked_and_nothing_is_undone_without_a_yes(clew, kitchen, done):
     (kitchen / "water").write_text("mine\n")
     before = seen(kitchen)
     no, yes, end = (("[y/N]: ", typed) for typed in ("n\n", "y\n", EOF))
-    for options, answers in (((), [no]), ((), [end]), (("--theirs",), [yes, no])):
-        said = asked(clew, *options, answers=answers, code=1)
-        assert "nothing was changed" in said
+    for answer in (no, end):
+        assert "nothing was changed" in asked(clew, answers=[answer], code=1)
         assert seen(kitchen) == before
-    assert "Overwrite the 1 file listed as changed by someone else or later, too?" in said
     said = asked(clew, answers=[yes])
     assert max(len(line) for line in said.splitlines() if str(kitchen) not in line) <= 80
     assert "5 files restored" in said
     assert (kitchen / "water").read_text() == "mine\n"
-    assert asked(clew, "--theirs", answers=[yes, yes]).count("[y/N]") == 2
-    assert seen(kitchen) == done
 
 
 def git(folder, *args):
@@ -270,7 +259,7 @@ def test_no_undo_removes_a_repository(clew, kitchen):
     clew.start()
     who = "git -c user.name=A -c user.email=a@b"
     made = f"git init -q lib && cd lib && echo x > x && git add x && {who} commit -qm x"
-    goal = worked(clew, kitchen, made, "git clone -q --bare lib lib.git", "echo new > pot")
+    worked(clew, kitchen, made, "git clone -q --bare lib lib.git", "echo new > pot")
     answer = undone(clew, "--yes")
     assert actions(answer) == {"pot": "remove"}
     assert {one["path"]: one["reason"] for one in answer["left"]} == {
@@ -279,7 +268,6 @@ def test_no_undo_removes_a_repository(clew, kitchen):
     }
     assert git(kitchen / "lib", "status", "--porcelain") == ""
     assert "x" in git(kitchen / "lib.git", "log", "--oneline")
-    assert "--theirs" not in clew.cli("undo", goal, "--yes")
 
 
 @pytest.mark.parametrize("kind", ["repository", "submodule", "worktree"])

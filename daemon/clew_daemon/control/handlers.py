@@ -192,9 +192,9 @@ class ControlHandlers:
             )
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
-                what = {"theirs": request.theirs, "perform": request.perform}
+                perform, expected = request.perform, request.expected
                 result = await undo.undo(
-                    self._d, core, request.subtask, **what, expected=request.expected
+                    self._d, core, request.subtask, perform=perform, expected=expected
                 )
             except (UndoRefused, VisitFailed, StoreError) as error:
                 half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."

@@ -98,13 +98,11 @@ class EditRequest(ControlRequest, method="edit"):
 class UndoRequest(ControlRequest, method="undo"):
     """Show what undoing a goal, or one `subtask` (its task's and its own index), would do; or `perform` it.
 
-    `theirs` overwrites what someone else has changed too. `expected` is the `plan` of an earlier answer: if there is
-    another one by now, nothing is restored.
+    `expected` is the `plan` of an earlier answer: if there is another one by now, nothing is restored.
     """
 
     goal: str
     subtask: tuple[int, int] | None = None
-    theirs: bool = False
     perform: bool = False
     expected: str | None = None
 

@@ -28,14 +28,7 @@ def print_error(message: str) -> None:
 
 
 def print_note(text: str) -> None:
-    """Print a text on stderr, beside what a command prints; wrapped between words to a terminal's width."""
-    if sys.stderr.isatty():
-        from shutil import get_terminal_size
-
-        from clew_daemon.reading.output import wrapped
-
-        width = get_terminal_size().columns
-        text = "\n".join(part.plain for part in wrapped([(text, "")], width))
+    """Print a text on stderr, beside what a command prints."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -89,14 +89,6 @@ def last_seq(instance: Instance) -> int | None:
     return None
 
 
-def interrupted_after(instance: Instance, seq: int) -> int:
-    """Return how many actions were interrupted after event `seq`, 0 where that cannot be read."""
-    with suppress(CliError), ledger_if_any(instance) as reader:
-        rows = reader.read_all(seq) if reader else ()
-        return sum(row.kind == "action_interrupted" for row in rows)
-    return 0
-
-
 # -- which goal is meant ---------------------------------------------------------------------------
 
 

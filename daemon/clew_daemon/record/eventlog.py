@@ -56,7 +56,7 @@ _LINES = {
     "unblocked": "action.unblocked signature",
     "snapshot_taken": "snapshot.taken tree files bytes moment left_out=left_out_total",
     "snapshots_missing": "snapshot.missing reason removed?",
-    "undo_started": "undo.started scope entries theirs",
+    "undo_started": "undo.started scope entries",
     "undo_finished": "undo.finished restored resumed undo=of left=left_total",
     "model_used": "model.used goal model needed",
     "bullet_added": "strategy.learned id content goal=source_goal?",

@@ -131,7 +131,7 @@ async def _restored(there: WorkspaceVisit, span: Span, before: AttemptGround) ->
     if not found.plan.restore:
         return _ground(before.restored, left)
     # What is not done when the goal is stopped is completed at the next start.
-    done = await to_its_end(there.carry_out(found, theirs=False), STOP_S)
+    done = await to_its_end(there.carry_out(found), STOP_S)
     restored = done.finished.restored if done.finished else 0
     return _ground(before.restored + restored, [*left, *done.failed])
 

@@ -189,8 +189,8 @@ class UndoResult:
 
     `first` is the snapshot that is gone back to and `present` the last one: without them nothing was planned, because
     an undo that had been cut off was completed instead. `digest` is of what would be restored and left, for comparison
-    with an earlier plan. `gone` is in no snapshot. `overwritten`: what was left to others was restored, too. `failed`
-    has why names could not be restored, "" where they were changed meanwhile: they are left as they are.
+    with an earlier plan. `gone` is in no snapshot. `failed` has why names could not be restored, "" where they were
+    changed meanwhile: they are left as they are.
     """
 
     span: Span
@@ -200,7 +200,6 @@ class UndoResult:
     digest: str = ""
     git: GitView = field(default_factory=NOTHING_IN_GIT.copy)
     gone: tuple[LeftOut, ...] = ()
-    overwritten: bool = False
     finished: UndoFinished | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -213,9 +212,7 @@ class UndoResult:
 _FOLDER = Entry(stat.S_IFDIR | 0o755, "")
 
 
-def planned_undo(
-    store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | None, *, theirs: bool
-) -> UndoResult:
+def planned_undo(store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | None) -> UndoResult:
     """Plan an undo from all events of a goal; where nothing is left to undo, the reversal of the last one.
 
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
@@ -233,7 +230,7 @@ def planned_undo(
     undo = spans.undo_in_force(span)
     # Folders that are still to be removed may not be empty on the disk.
     pending = any(one.wanted or not one.is_folder for one in found.plan.restore)
-    if not undo or not undo.of or pending or (theirs and found.plan.overwritten):
+    if not undo or not undo.of or pending:
         return found
     then = [row for row in rows if row[0] <= (undo.last or row[0])]
     left_then = {*undo.left, *(one.name for one in planned(then, list_of, undo.of).plan.left)}
@@ -298,11 +295,10 @@ def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
     return *unknown, *ignored
 
 
-def restoration(found: UndoPlan, *, theirs: bool = False) -> UndoPlan:
+def restoration(found: UndoPlan) -> UndoPlan:
     """Return what is restored, in an order in which places are free: removals, the deepest first, folders, files."""
-    entries = [*found.restore, *(found.overwritten if theirs else ())]
-    kept = frozenset(kept_folders(entries, found.kept))
-    return UndoPlan(tuple(sorted(entries, key=_turn)), kept)
+    kept = frozenset(kept_folders(found.restore, found.kept))
+    return UndoPlan(tuple(sorted(found.restore, key=_turn)), kept)
 
 
 def kept_folders(entries: Iterable[Reverted], kept: Iterable[str]) -> tuple[str, ...]:

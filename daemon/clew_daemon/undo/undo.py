@@ -94,17 +94,17 @@ class WorkspaceVisit:
         with parts.children.starting_own():  # git
             return await asyncio.to_thread(found), present.git
 
-    async def carry_out(self, result: UndoResult, *, theirs: bool) -> UndoResult:
+    async def carry_out(self, result: UndoResult) -> UndoResult:
         """Record what will be restored, and restore it."""
         core, span = self._core, result.span
-        work = await asyncio.to_thread(planning.restoration, result.plan, theirs=theirs)
+        work = await asyncio.to_thread(planning.restoration, result.plan)
         event = snap.UndoStarted(
             at=time.time(), scope=span.scope, task_idx=span.place[0], subtask_idx=span.place[1],
-            first=span.first, last=span.last, entries=len(work.entries), theirs=theirs,
+            first=span.first, last=span.last, entries=len(work.entries),
             workspace=core.state.workspace,
         )  # fmt: skip
         begun = await self._begin(event, work)
-        return await self._restore(begun, work, replace(result, overwritten=theirs))
+        return await self._restore(begun, work, result)
 
     async def _begin(self, event: snap.UndoStarted, work: UndoPlan) -> int:
         body = await asyncio.to_thread(planning.packed, work)
@@ -234,15 +234,13 @@ async def undo(
     core: Core,
     subtask: tuple[int, int] | None,
     *,
-    theirs: bool,
     perform: bool = False,
     expected: str | None = None,
 ) -> UndoResult:
     """Return what undoing a goal, or one subtask, would do, or do it (`perform`); it must have no worker meanwhile.
 
-    If an undo of the goal was cut off, it is completed, and that is returned instead. `theirs`: what someone else
-    has changed too, or what was changed again later, is overwritten. `expected` is the digest of the plan that was
-    shown: nothing is restored if that has changed. Raises UndoRefused, VisitFailed, StoreError.
+    If an undo of the goal was cut off, it is completed, and that is returned instead. `expected` is the digest of the
+    plan that was shown: nothing is restored if that has changed. Raises UndoRefused, VisitFailed, StoreError.
     """
     async with visit(parts, core) as there:
         if resumed := await there.resume():
@@ -252,16 +250,15 @@ async def undo(
             why = known.missing or "it has not started, or it ran with an earlier version"
             raise planning.UndoRefused(f"there is no snapshot: {why}")
         result, now = await there.planned(
-            lambda store, rows: planning.planned_undo(store, rows, subtask, theirs=theirs)
+            lambda store, rows: planning.planned_undo(store, rows, subtask)
         )
         git = await there.git_since(result.git_before, now)
         gone = await asyncio.to_thread(planning.gone, result, core.state.spec.workspace)
         result = replace(result, git=git, gone=gone)
         is_other = expected is not None and expected != result.digest
-        is_empty = not (result.plan.restore or (theirs and result.plan.overwritten))
-        if not perform or git["moved"] or is_other or is_empty:
+        if not perform or git["moved"] or is_other or not result.plan.restore:
             return result
-        return await there.carry_out(result, theirs=theirs)
+        return await there.carry_out(result)
 
 
 def undo_view(state: State, result: UndoResult) -> UndoView:
@@ -279,7 +276,6 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "plan": result.digest,
         "done": result.finished is not None,
         "resumed": finished.resumed,
-        "overwritten": result.overwritten,
         "restored": finished.restored - finished.folders,
         "folders": finished.folders,
         "gone": cut(name_view(one.path, why=one.why, bytes=one.bytes) for one in result.gone),
@@ -289,7 +285,6 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "entries_files": sum(not one.is_folder for one in plan.restore),
         "left": cut(map(_entry, plan.left)),
         "left_total": len(plan.left),
-        "theirs_total": len(plan.overwritten),
         "changed": cut(map(name_view, changed)),
         "failed": cut(_failed(name, why) for name, why in failed.items()),
         "can_retry": any(why not in wire.FINAL_FAULTS for why in failed.values()),
@@ -305,7 +300,6 @@ def _entry(one: Reverted) -> NameView:
     more: NameView = {"action": action if one.wanted else "remove"}
     if one.reason:
         more["reason"] = one.reason
-        more |= {} if one.can_be_overwritten else {"stays": True}
     elif one.is_folder:
         more["folder"] = True
     return name_view(one.name, **more)

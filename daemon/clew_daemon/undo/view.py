@@ -12,7 +12,7 @@ BYTES_SHOWN = 1_000_000
 
 
 class NameView(TypedDict, total=False):
-    """A name of the workspace, what is done to it, why it is left, and whether no option overwrites it (`stays`).
+    """A name of the workspace, what is done to it, why it is left, and whether it stays for good (`stays`).
 
     `path` is always there, `quoted` where that is another one.
     """
@@ -60,7 +60,6 @@ class UndoView(GitView):
     plan: str
     done: bool
     resumed: bool
-    overwritten: bool
     restored: int
     folders: int
     gone: list[NameView]
@@ -70,7 +69,6 @@ class UndoView(GitView):
     entries_files: int
     left: list[NameView]
     left_total: int
-    theirs_total: int
     changed: list[NameView]
     failed: list[NameView]
     can_retry: bool

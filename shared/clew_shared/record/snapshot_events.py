@@ -90,7 +90,7 @@ class UndoStarted(GoalEvent, frozen=True):
     first: int  # the snapshots whose difference is reverted, by number
     last: int | None = None
     entries: int = 0
-    theirs: bool = False
+    theirs: bool = False  # of an earlier version, which could overwrite what others had changed
     workspace: Identity | None = None
 
     def into(self, state: State) -> None:

@@ -60,11 +60,6 @@ class Reverted:
         """Whether it is not there any more, and no snapshot has it as it was."""
         return self.present is None and self.wanted == LEFT_OUT
 
-    @property
-    def can_be_overwritten(self) -> bool:
-        """Whether it is left, and a person can have it overwritten."""
-        return self.reason in ("shared", "unknown", "later")
-
 
 def listing(store: SnapshotStore, tree: str) -> Listing:
     """Return the entries of a snapshot; "" is the empty one. Raises StoreError. Blocks."""

@@ -62,11 +62,6 @@ class UndoPlan:
         """What is not there any more, and no snapshot has it as it was."""
         return [one for one in self.entries if one.is_gone]
 
-    @property
-    def overwritten(self) -> list[Reverted]:
-        """What of that is restored, too, where a person asks for it."""
-        return [one for one in self.entries if one.can_be_overwritten]
-
 
 def listed(store: SnapshotStore) -> Listed:
     """Return what lists the snapshots of a store, each one once; it blocks, and raises StoreError."""

@@ -68,14 +68,9 @@ def _explained() -> Iterator[None]:
 
 
 def _control(instance: Instance, verb: str, done: str) -> None:
-    from clew_daemon.reading.queries import interrupted_after, last_seq
-    from clew_daemon.record.doing import interrupted
-
-    before = None if verb == "start" else last_seq(instance)
     with _explained():
         _unit(instance).control(verb)
-    count = 0 if before is None else interrupted_after(instance, before)
-    print(f"{done}; {interrupted(count)}: the agent will be told" if count else done)
+    print(done)
 
 
 @parameters.command()

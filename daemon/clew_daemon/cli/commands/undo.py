@@ -60,12 +60,9 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
     parameters.goal,
     parameters.subtask,
     parameters.flag("--yes", "Do not ask, for scripts."),
-    parameters.flag("--theirs", "Also overwrite what someone else changed, or a later subtask."),
     parameters.as_json,
 )
-def undo(
-    instance: Instance, goal: str, subtask: str | None, yes: bool, theirs: bool, as_json: bool
-) -> None:
+def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json: bool) -> None:
     """Restore what a goal, or one of its subtasks, has changed in the workspace.
 
     It shows what it will do, and asks. The same command again reverts the undo, if nothing else is left to undo. With
@@ -75,7 +72,7 @@ def undo(
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
     """
     at = parameters.position(instance, goal, subtask)
-    request = UndoRequest(goal, at, theirs, yes, None)
+    request = UndoRequest(goal, at, yes)
     again = f"clew undo {goal}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
     if yes or as_json:
         answer = _ask(instance, request)
@@ -100,26 +97,22 @@ def _ask(instance: Instance, request: UndoRequest) -> UndoView:
 
 def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[UndoView, list[Line]]:
     """Show the plan, ask, and have it done as it was shown; return the last answer and its lines."""
-    plan, theirs = _ask(instance, request), request.theirs
+    plan = _ask(instance, request)
     if plan["resumed"]:
         return plan, done_lines(plan, again, shown=False)
     would = _counted(plan["entries_files"], plan["entries_total"] - plan["entries_files"])
     where = clean(plan["workspace"])
     head = f"{would} would be restored in {where} (undo of {_what(plan)}):"
-    print_lines(_nothing_lines(plan) or _plan(plan, head, again, overwritten=theirs))
-    count = plan["theirs_total"] if theirs else 0
-    if plan["moved"] or not (plan["entries_total"] or count):
+    print_lines(_nothing_lines(plan) or _plan(plan, head))
+    if plan["moved"] or not plan["entries_total"]:
         return plan, []
-    too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
-    confirmed = parameters.confirmed("Undo this?")
-    if not confirmed or (count and not parameters.confirmed(too)):
+    if not parameters.confirmed("Undo this?"):
         raise CliError("nothing was changed")
     shown = plan["plan"]
-    answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
+    answer = _ask(instance, UndoRequest(request.goal, request.subtask, True, shown))
     if not (answer["resumed"] or answer["done"] or answer["moved"] or answer["plan"] == shown):
         what = "meanwhile something has changed, and nothing was restored"
-        same = f"{again} --theirs" if theirs else again
-        raise CliError(f"{what}: `{same}` shows what it would be now")
+        raise CliError(f"{what}: `{again}` shows what it would be now")
     return answer, done_lines(answer, again, shown=True)
 
 
@@ -159,11 +152,10 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     if nothing := _nothing_lines(answer):
         return nothing
     if not answer["done"]:
-        left = _left_lines(answer, again, overwritten=False)
-        return [*_gone_lines(answer), _bold("Nothing was restored."), *left, *_git_lines(answer)]
+        left = [*_left_lines(answer), *_git_lines(answer)]
+        return [*_gone_lines(answer), _bold("Nothing was restored."), *left]
     if not shown:
-        head = f"Undo of {_what(answer)}:"
-        ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
+        ended = [*_plan(answer, f"Undo of {_what(answer)}:"), *ended]
     if answer["can_retry"]:
         ended.append([(f"`{clean(again)}` again tries to restore the rest.", "")])
     elif not _has_failed(answer) and (answer["restored"] or answer["folders"]):
@@ -203,29 +195,21 @@ def _moved_lines(moved: MovedView, workspace: str) -> list[Line]:
     ]
 
 
-def _plan(answer: UndoView, head: str, again: str, *, overwritten: bool) -> list[Line]:
+def _plan(answer: UndoView, head: str) -> list[Line]:
     resume = "The goal has not ended: `clew continue` continues after the steps that are undone."
     return [
         *_gone_lines(answer),
         *_rows(head, answer["entries"], answer["entries_total"]),
-        *_left_lines(answer, again, overwritten=overwritten),
+        *_left_lines(answer),
         *_limit_lines(answer),
         *([] if answer["ended"] else [[(resume, "yellow")]]),
     ]
 
 
-def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> Iterator[Line]:
-    """Yield what was left, and of that what `--theirs` has overwritten."""
-    count, total = answer["theirs_total"], answer["left_total"]
-    over = [one for one in answer["left"] if overwritten and "stays" not in one]
-    left = [one for one in answer["left"] if not overwritten or "stays" in one]
-    yield from _rows(f"{counted(count, 'file')} overwritten, too (--theirs):", over, count)
-    stay = total - (count if overwritten else 0)
-    head = "1 left as it is:" if stay == 1 else f"{stay} left as they are:"
-    yield from _rows(head, left, stay, action=False)
-    if count and not overwritten:
-        what = f"{counted(count, 'file')} of these" if count < total else "what is listed here"
-        yield [(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")]
+def _left_lines(answer: UndoView) -> list[Line]:
+    total = answer["left_total"]
+    head = "1 left as it is:" if total == 1 else f"{total} left as they are:"
+    return _rows(head, answer["left"], total, action=False)
 
 
 def _has_failed(answer: UndoView) -> bool:
