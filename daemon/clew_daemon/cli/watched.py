@@ -6,13 +6,13 @@ runs. A daemon that has ended is waited for, with a note.
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from queue import Queue
 
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import News, StreamEvent, following
-from clew_daemon.reading.goal_list import GoalView, stands_for
+from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
 from clew_daemon.record.store import load_listed, load_state
@@ -30,12 +30,10 @@ ASK_S, ASK_MAX_S = 1.0, 5.0
 ASK_SHARE = 0.01
 """The share of the daemon's time that asking may take: after a slow answer the pause is longer."""
 
-MANAGED_S, ALONE_S = 30.0, 10.0
-"""How long an ended daemon is waited for: one that a service manager starts again, and any other."""
-
+BACK_S = 30.0  # how long an ended daemon is waited for
 NEWS_MAX = 20  # how much of what has arrived is shown before the view is drawn again
 RECENT_ACTIONS = 5
-ENDS = ("action.finished", "action.blocked", "action.interrupted")
+ENDS = ("action_finished", "action_blocked", "action_interrupted")
 
 
 class Watched:
@@ -51,9 +49,8 @@ class Watched:
         self._read_at = time.monotonic()
         self._ask_at = self._look_at = 0.0
         self._told: dict[str, GoalView] = {}  # the last answer to `status`, by the ids of the goals
-        self._waits: dict[str, str] = {}
         self._gone_at: float | None = None
-        self._was_there = self._is_managed = False
+        self._was_there = False
         self.states: dict[str, State] = {}
         self.note = ""
 
@@ -80,6 +77,7 @@ class Watched:
 
     def views(self) -> list[GoalView]:
         """Return where the goals stand: the daemon's last answer, which has what is not on record, or the ledger's."""
+        self._ask()
         shown = self.named or [state for state in self.states.values() if not state.ended]
         views = [self._told.get(one.goal_id) or status_view(one, time.time()) for one in shown]
         return [{**view, "stopped": bool(self.note)} for view in views]
@@ -93,7 +91,7 @@ class Watched:
         except LedgerError as error:
             if time.monotonic() - self._read_at > UNREADABLE_S:
                 raise CliError(str(error)) from None
-        return [*entries, *([] if self.is_at_rest else self._presence()), *self._waiting()]
+        return [*entries, *([] if self.is_at_rest else self._presence())]
 
     def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
@@ -110,10 +108,9 @@ class Watched:
             news = self._news.get()
             entries += filter(None, map(self._advance, news.events))
             if news.reset:
-                replaced = "the ledger was replaced; this is what it says now"
+                entries.append(_note("the ledger was replaced; this is what it says now"))
                 with opened(self._instance.ledger) as reader:
-                    past = self._past(reader) if reader else []
-                entries += [_note("ledger.reset", replaced), *past]
+                    entries += self._past(reader) if reader else []
         return entries
 
     def _past(self, reader: Reader) -> list[Entry]:
@@ -141,7 +138,6 @@ class Watched:
         found = []
         for goal, state in self.states.items():
             view = self._told.get(goal) or status_view(state, time.time())
-            self._waits[goal] = stands_for(view)
             at = (state.ended and state.ended_at) or state.updated_at
             found.append(stands({**view, "question": state.question}, at))
         return found
@@ -170,22 +166,8 @@ class Watched:
             return
         answer = all_goals(self._instance, limit=0)
         self._told = {goal["id"]: goal for goal in answer["goals"]}
-        if daemon := answer["daemon"]:
-            self._is_managed = bool(daemon.get("managed"))
         took_s = time.monotonic() - began
         self._ask_at = began + took_s + min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
-
-    def _waiting(self) -> Iterator[Entry]:
-        """Yield entries for goals that wait for something else than was told last."""
-        self._ask()
-        for goal, view in self._told.items():
-            state = self.states.get(goal)
-            if state is None or view["updated_at"] != status_view(state)["updated_at"]:
-                continue
-            waits = stands_for(view) if view.get("waiting") else ""
-            if waits not in (self._waits.get(goal, ""), "", state.reason) and not state.paused:
-                yield Entry(time.time(), goal, "goal.waiting", f"waiting: {waits}", "yellow")
-            self._waits[goal] = waits
 
     def _presence(self) -> list[Entry]:
         """Return entries on a daemon that has ended or is back, by the ledger's lock; CliError if it stays away."""
@@ -195,23 +177,22 @@ class Watched:
         self._look_at = now + HOLDER_S
         if self._instance.holder is not None:
             was_gone, self._was_there, self._gone_at, self.note = bool(self.note), True, None, ""
-            return [_note("daemon.back", "the daemon is running again")] if was_gone else []
-        wait_s = MANAGED_S if self._is_managed else ALONE_S
+            return [_note("the daemon is running again")] if was_gone else []
         if self._gone_at is None:
             self._gone_at = now
             state = "the daemon has ended" if self._was_there else "no daemon is running"
-            wait = f"waiting up to {wait_s:.0f} s for it to start again (Ctrl-C to stop)"
+            wait = f"waiting up to {BACK_S:.0f} s for it to start again (Ctrl-C to stop)"
             self.note = f"{state}; {wait}"
-            return [_note("daemon.gone", self.note)]
-        if now - self._gone_at > wait_s:
+            return [_note(self.note)]
+        if now - self._gone_at > BACK_S:
             goals = ", ".join(self._goals) or "every goal"
             raise CliError(
-                f"no daemon has started within {wait_s:.0f} s; {goals} continues when one does: "
+                f"no daemon has started within {BACK_S:.0f} s; {goals} continues when one does: "
                 f"start it with {self._instance.socket.to_start}",
                 ExitCode.NO_DAEMON,
             )
         return []
 
 
-def _note(kind: str, title: str) -> Entry:
-    return Entry(time.time(), "", kind, title, "yellow")
+def _note(title: str) -> Entry:
+    return Entry(time.time(), "", "", title, "yellow")

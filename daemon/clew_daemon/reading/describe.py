@@ -1,6 +1,6 @@
 """An event of a goal in words: the one table that every view shows. Pure.
 
-A new event needs a log line in `record.eventlog`, which gives it its name, and its text here.
+A new event needs a log line in `record.eventlog`, and its text here.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,6 @@ from clew_daemon.publish.standing import MARKS, ground_facts, standing
 from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
-from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
 from clew_shared.proof import label
 from clew_shared.record import events as ev
@@ -26,7 +25,7 @@ TEXT_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened: `kind` is its name in the log, `title` a line on it, `level` the style of that line.
+    """Something that happened: `kind` is that of its event, `title` a line on it, `level` the style of that line.
 
     `detail` is the head of an output, a question, or why an action was refused. `action` is the command that it is
     about, and `of` the number of that; `begins` says that it has only started. `seq` is 0 for what is not on record.
@@ -61,10 +60,8 @@ def describe(event: ev.Event, state: State, action: str = "") -> Entry | None:
     found = next((one for one in (of(event, state) for of in tables) if one.title), None)
     if found is None:
         return None
-    name = eventlog.line(event)
-    kind = name[0] if name else "agent.thought"
-    about = found.action or action
-    return replace(found, at=event.at, goal=state.goal_id, kind=kind, action=about, seq=state.seq)
+    found = replace(found, at=event.at, goal=state.goal_id, kind=event.kind, seq=state.seq)
+    return replace(found, action=found.action or action)
 
 
 def stands(view: GoalView, at: float) -> Entry:
@@ -73,7 +70,7 @@ def stands(view: GoalView, at: float) -> Entry:
     text = f"{standing(view)} {percent(view['progress'])}"
     text += f": {short(reason, 2 * TEXT_CHARS)}" if reason else ""
     asks = (view.get("question") or "") if status == "blocked" else ""
-    return Entry(at, view["id"], f"goal.{status}", text, STATUS_STYLE.get(status, ""), asks)
+    return Entry(at, view["id"], f"goal_{status}", text, STATUS_STYLE.get(status, ""), asks)
 
 
 _say = partial(Entry, 0.0, "", "")  # an entry with all but its place
@@ -181,9 +178,6 @@ def _of_action(event: ev.Event, state: State) -> Entry:
         case ev.ActionInterrupted():
             title, style = f"#{event.of} interrupted: {short(words.ending(event.reason))}", "yellow"
             of = event.of
-        case ev.LoopDetected():
-            times = f" ({counted(event.attempt_count, 'time')})" if event.attempt_count else ""
-            return _say(f"loop: {words.loop(event.loop)}{times}", style)
         case ev.Intervened():
             again = " again" if event.again else ""
             return _say(f"warned{again}: {words.warned(event.intervention)}", style)

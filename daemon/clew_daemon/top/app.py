@@ -3,8 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import ClassVar, TypeVar
 
 from rich.text import Text
@@ -13,13 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Input, OptionList, Static
+from textual.widgets import Button, Input, Static
 
 from clew_daemon.control import requests
 from clew_daemon.reading.client import command_of, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import News, following
-from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.goal_views import FilesScreen, PromptScreen, TimelineScreen
@@ -33,9 +30,7 @@ Enter      open              Esc   back
 arrows, PgUp, PgDn, Home, End, Tab, mouse   move
 p r c      pause, continue, cancel the goal at the cursor
 f          a message to its agent
-u          allow a refused action again
 l          the log (/ filters it)
-d          dark or light
 q          quit; the goals continue
 
 Before a change its command is shown, and you confirm it.
@@ -85,18 +80,13 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class AskDialog(Dialog[str]):
-    """Asks for the rest of a command, a text or one of some choices; returns it."""
+    """Asks for the rest of a command, and returns it."""
 
-    def __init__(self, command: str, hint: str = "", choices: Sequence[str] = ()) -> None:
-        options = OptionList(*(Text(clean(one)) for one in choices))
-        super().__init__(f"{command} …", options if choices else Input(placeholder=hint))
-        self._choices = choices
+    def __init__(self, command: str, hint: str) -> None:
+        super().__init__(f"{command} …", Input(placeholder=hint))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._choices[event.option_index])
 
 
 class TopApp(App[None]):
@@ -125,9 +115,7 @@ class TopApp(App[None]):
         ("p", "change('pause')", "Pause"),
         ("r", "change('continue')", "Continue"),
         ("c", "change('cancel')", "Cancel"),
-        ("u", "unblock", "Unblock"),
         ("f", "feedback", "Feedback"),
-        Binding("d", "dark", "Dark/light", show=False),
         *(Binding(f"{n}", f"view('{v}')", v, show=False) for n, v in enumerate(VIEWS, 1)),
     ]
 
@@ -171,7 +159,7 @@ class TopApp(App[None]):
         """Return whether a key applies: those that change a goal do on screens with one."""
         if action == "view":
             return bool(self.screen_stack) and isinstance(self.screen, GoalViewScreen)
-        is_for_goal = action in ("change", "feedback", "unblock")
+        is_for_goal = action in ("change", "feedback")
         return not is_for_goal or (bool(self.screen_stack) and hasattr(self.screen, "goal"))
 
     def action_view(self, view: ViewName) -> None:
@@ -190,32 +178,18 @@ class TopApp(App[None]):
         if not isinstance(self.screen, ModalScreen):
             self.push_screen(Dialog[None](KEYS))
 
-    def action_dark(self) -> None:
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
-
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
             self.run_worker(self._confirm(requests.GoalChangeRequest(verb, goal)))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
-            hint = "Your message to the agent; Enter sends it, Esc does not"
-            dialog = AskDialog(f"$ clew feedback {goal}", hint)
-            self.run_worker(self._ask(dialog, partial(requests.FeedbackRequest, goal)))
+            self.run_worker(self._ask(goal))
 
-    def action_unblock(self) -> None:
-        goal: GoalView | None = getattr(self.screen, "goal", None)
-        if goal is None or not goal["blocked_actions"]:
-            self.notify("this goal has no refused action", markup=False)
-            return
-        dialog = AskDialog(f"$ clew unblock {goal['id']}", choices=goal["blocked_actions"])
-        self.run_worker(self._ask(dialog, partial(requests.UnblockRequest, goal["id"])))
-
-    async def _ask(
-        self, dialog: AskDialog, meant: Callable[[str], requests.ControlRequest]
-    ) -> None:
-        if said := await self.push_screen_wait(dialog):
-            await self._confirm(meant(said))
+    async def _ask(self, goal: str) -> None:
+        hint = "Your message to the agent; Enter sends it, Esc does not"
+        if said := await self.push_screen_wait(AskDialog(f"$ clew feedback {goal}", hint)):
+            await self._confirm(requests.FeedbackRequest(goal, said))
 
     async def _confirm(self, what: requests.ControlRequest) -> None:
         command = clean(command_of(what))

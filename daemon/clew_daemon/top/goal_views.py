@@ -85,21 +85,16 @@ class PromptScreen(GoalViewScreen):
     """The prompt of a turn with what changed since the turn before, first of the next call; or why there is none."""
 
     view, shows = "prompt", "clew context"
-    keys = (
-        ("b", "Previous", "screen.before"),
-        ("n", "Next", "screen.after"),
-        ("a", "All", "screen.whole"),
-    )
+    keys = (("b", "Previous", "screen.before"), ("n", "Next", "screen.after"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, action, label, show=False) for key, label, action in keys
     ]
     _turn: int | None = None
-    _is_whole = False
     _shown: InspectedPrompt | None = None
 
     def basis(self, detail: GoalView) -> object:
         newest = None if self._turn else detail["updated_at"]
-        return self._turn, self._is_whole, detail["iteration"], newest
+        return self._turn, detail["iteration"], newest
 
     def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - it is read by its id
         try:
@@ -107,7 +102,7 @@ class PromptScreen(GoalViewScreen):
         except CliError as error:
             self._shown = None
             return [[(clean(error.message), "")]]
-        return turn_lines(self._shown, whole=self._is_whole)
+        return turn_lines(self._shown, whole=False)
 
     def action_before(self) -> None:
         self._step(-1)
@@ -124,11 +119,6 @@ class PromptScreen(GoalViewScreen):
             self.command = f"clew context {shlex.quote(self.goal_id)}{turn}"
             self.query_one(".command", Static).update(Text(f"$ {clean(self.command)}"))
             self.renew(at_once=True)
-
-    def action_whole(self) -> None:
-        """Show all of the prompt, or only what changed."""
-        self._is_whole = not self._is_whole
-        self.renew(at_once=True)
 
 
 class FilesScreen(GoalViewScreen):

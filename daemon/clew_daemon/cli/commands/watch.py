@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -39,8 +38,6 @@ OUTPUT_LINES = 3
 OUTPUT_CHARS = 200
 QUESTION_CHARS = 2_000
 REDRAW_S = 0.5
-TOLD_BEFORE = "loop.detected"
-"""The event that says what the line before it said in more words; for programs."""
 FOOT = "Ctrl-C stops watching; the goals continue."
 
 
@@ -68,7 +65,6 @@ def watch(
     a Ctrl-C here. Raises CliError if the daemon ends and does not start again.
     """
     watched, stays = Watched(instance, goals, attach=attach), each is None
-    was_at_rest: bool | None = None
     try:
         foot = FOOT if stays else ""
         with closing(watched), watch_view(several=len(goals) != 1, foot=foot) as view:
@@ -78,9 +74,8 @@ def watch(
                 if each is not None and watched.named:
                     each([goal_detail(one, time.time()) for one in watched.named])
                 view.draw(watched.views(), watched.note)
-                is_at_rest, now = watched.is_at_rest, time.monotonic()
-                was_at_rest = is_at_rest if was_at_rest is None else was_at_rest
-                if is_at_rest:
+                if watched.is_at_rest:
+                    now = time.monotonic()
                     report_until = report_until or now + (REPORT_S if stays else 0.0)
                     if now >= report_until or watched.are_reported:
                         break
@@ -92,15 +87,15 @@ def watch(
         _print_goodbye(instance, unfinished)
         code = ExitCode.INTERRUPTED if goals and unfinished else 0
         raise click.exceptions.Exit(code) from None
-    _print_end(instance, watched.named, whole=bool(attach and was_at_rest), reports=stays)
+    _print_end(instance, watched.named, reports=stays)
     return all(state.goal.status == "completed" for state in watched.named)
 
 
-def _print_end(instance: Instance, states: Sequence[State], *, whole: bool, reports: bool) -> None:
-    """Print how the goals ended; `whole`: nothing was told of them before."""
+def _print_end(instance: Instance, states: Sequence[State], *, reports: bool) -> None:
+    """Print how the goals ended."""
     for detail in [goal_detail(state, time.time()) for state in states]:
         report = instance.report_of(detail["id"]) if reports else ""
-        if on_terminal() or whole:
+        if on_terminal():
             print_lines(goal_lines(detail, report=report))
             continue
         is_asking = detail["status"] == "blocked"  # and its question was told
@@ -110,36 +105,22 @@ def _print_end(instance: Instance, states: Sequence[State], *, whole: bool, repo
 
 
 def _print_goodbye(instance: Instance, unfinished: Sequence[State]) -> None:
-    """Print which goals continue, how to watch them again, and how many need a person."""
+    """Print which goals continue, and how to watch them again."""
     has_own_home = instance.home is not None and instance.env.get("CLEW_HOME") is None
     clew = f"clew --home {shlex.quote(str(instance.home))}" if has_own_home else "clew"
-    needing = [s.goal_id for s in unfinished if s.goal.status == "blocked" or s.paused]
-    going = [state.goal_id for state in unfinished if state.goal_id not in needing]
+    going = [s.goal_id for s in unfinished if s.goal.status != "blocked" and not s.paused]
     if len(going) == 1:
         print_note(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
     elif going:
         print_note(f"{len(going)} goals continue; watch them again: {clew} watch")
-    if needing:
-        which = f"{needing[0]} needs you: {clew} status {needing[0]}"
-        print_note(which if len(needing) == 1 else f"{len(needing)} need you: {clew} status")
 
 
 class PlainView:
-    """One line for each entry, flushed; the end of an action leaves out the command, which is in an earlier line."""
-
-    def __init__(self) -> None:
-        self._running: set[int] = set()
+    """One line for each entry, flushed, and one for each line of a question."""
 
     def tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            if entry.kind == TOLD_BEFORE:
-                continue
-            is_known = entry.of in self._running
-            self._running.discard(entry.of)
-            if entry.begins:
-                self._running.add(entry.of)
-            asked = [f"question: {each}" for each in _asked(entry)]
-            for text in [entry_line(replace(entry, action="") if is_known else entry), *asked]:
+            for text in [entry_line(entry), *(f"question: {each}" for each in _asked(entry))]:
                 print(f"{clean(entry.goal or 'clew')}: {text}", flush=True)
 
     def draw(self, goals: Sequence[GoalView], note: str) -> None:
@@ -149,7 +130,7 @@ class PlainView:
 def entry_line(entry: Entry) -> str:
     """Return an entry in one line: its title, its action, and the first line of its detail."""
     text = (" " if entry.begins else ": ").join(filter(None, (entry.title, entry.action)))
-    if entry.kind == "goal.blocked" or entry.begins:
+    if entry.kind == "goal_blocked" or entry.begins:
         return text  # a question has lines of its own
     return ": ".join([text, *_lines(entry.detail)[:1]])
 
@@ -159,25 +140,20 @@ def _lines(text: str, chars: int = OUTPUT_CHARS) -> list[str]:
 
 
 def _asked(entry: Entry) -> list[str]:
-    """Return the lines of a blocked goal's question, without the one that repeats the entry's own title."""
-    if entry.kind != "goal.blocked":
-        return []
-    lines = _lines(entry.detail, QUESTION_CHARS)
-    return [one for one in lines if one not in f"Stopped: {entry.title.partition(': ')[2]}"]
+    return _lines(entry.detail, QUESTION_CHARS) if entry.kind == "goal_blocked" else []
 
 
 def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
     """Return an entry as it scrolls by on a terminal, with the first lines of its output below."""
-    if entry.begins or entry.kind == TOLD_BEFORE:
+    if entry.begins:
         return []  # what runs is shown below
     when = datetime.fromtimestamp(entry.at).astimezone().strftime("%H:%M:%S")
     goal = f"{clean(entry.goal)}  " if several and entry.goal else ""
     action = f"  {entry.action}" if entry.action else ""
     head: Line = [(f"{when} ", "dim"), (goal, "bold"), (entry.title, entry.level), (action, "")]
-    if entry.kind == "action.blocked":  # one line: `clew show` has the rest
+    if entry.kind == "action_blocked":  # one line: `clew show` has the rest
         return [[*head, (f": {short(entry.detail, OUTPUT_CHARS)}", "dim")]]
-    asks = entry.kind == "goal.blocked"  # a question must not be cut
-    below = _asked(entry) if asks else _lines(entry.detail)[:OUTPUT_LINES]
+    below = _asked(entry) or _lines(entry.detail)[:OUTPUT_LINES]  # a question must not be cut
     return [head, *([(f"         {text}", "dim")] for text in below)]
 
 
