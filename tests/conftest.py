@@ -16,8 +16,8 @@ from ordinary import nobodys_clew
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
-from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
+from clew_shared.core.journal import Limits
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode

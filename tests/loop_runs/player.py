@@ -11,8 +11,8 @@ from typing import Any
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
-from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
+from clew_shared.core.journal import Limits
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State

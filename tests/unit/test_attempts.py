@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.record.goal_limits import limits_of, present_agent
 from clew_shared.config.settings import load
-from clew_shared.core.budgets import Limits
+from clew_shared.core.journal import Limits
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State

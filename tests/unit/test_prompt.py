@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_hello import Record
 
 from clew_daemon.reading.prompt_text import prompt_difference
-from clew_shared.core.budgets import Limits, TurnsLeft, turns_left
+from clew_shared.core.journal import Limits, TurnsLeft, turns_left
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out, state_block
 from clew_shared.prompt.view import PromptView

@@ -7,7 +7,7 @@ from typing import Any
 from clew_daemon.config import profiles
 from clew_shared.config import agent_tables as kinds
 from clew_shared.config.tables import LimitSettings, Rung, Settings
-from clew_shared.core.budgets import Limits
+from clew_shared.core.journal import Limits
 from clew_shared.record.state import State
 
 ActionLimit = tuple[float, str]  # seconds, and the setting that says so, as a person can change it

@@ -9,7 +9,7 @@ from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import ReadableEvents, catch_up, output_text
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import Settings
-from clew_shared.core.budgets import turns_left
+from clew_shared.core.journal import turns_left
 from clew_shared.prompt.transcript import TranscriptFold
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import State

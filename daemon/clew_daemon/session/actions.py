@@ -24,8 +24,7 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.snapshots import from_store
 from clew_shared.core import questions
-from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState
-from clew_shared.core.outcomes import reading_of
+from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState, reading_of
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode

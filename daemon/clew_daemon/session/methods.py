@@ -19,7 +19,7 @@ from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.finishing import Finishing
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
-from clew_shared.core.budgets import turns_left
+from clew_shared.core.journal import turns_left
 from clew_shared.core.questions import ask
 from clew_shared.playbook.playbook import Bullet
 from clew_shared.prompt.layout import playbook_chars

@@ -19,7 +19,7 @@ from clew_daemon.processes.nursery import Cell
 from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_shared.core.proofs import told
+from clew_shared.core.questions import told
 from clew_shared.proof import label as rules
 from clew_shared.proof.checks import Count
 from clew_shared.proof.label import Evidence, Proof, Run, Seen

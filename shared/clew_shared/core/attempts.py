@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from clew_shared.core.budgets import Limits
-from clew_shared.core.journal import GoalJournal
+from clew_shared.core.journal import GoalJournal, Limits
 from clew_shared.core.questions import signature_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import Action, GoalStatus, Result, StepStatus

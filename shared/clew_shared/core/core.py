@@ -15,7 +15,15 @@ Its layers, each in a file of its own and each using those below it:
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict, WrongState
+from clew_shared.core.answers import (
+    ActionReport,
+    Advice,
+    Feedback,
+    Verdict,
+    WrongState,
+    finished_event,
+    known_outcome,
+)
 from clew_shared.core.attempts import (
     advances,
     in_vain,
@@ -24,8 +32,7 @@ from clew_shared.core.attempts import (
     needs_word,
     run_number,
 )
-from clew_shared.core.budgets import blocked_by_limit
-from clew_shared.core.outcomes import finished_event, known_outcome
+from clew_shared.core.journal import blocked_by_limit
 from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review

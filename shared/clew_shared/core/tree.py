@@ -6,8 +6,7 @@ from typing import Literal
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands, has_retries, may_start_over
-from clew_shared.core.proofs import REFUSED_MAX, asks_about
-from clew_shared.core.questions import Question, budget, stuck
+from clew_shared.core.questions import REFUSED_MAX, Question, asks_about, budget, stuck
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
 from clew_shared.record.events import Escalated, Planned

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from clew_shared.core.answers import Advice
-from clew_shared.core.budgets import TurnsLeft
+from clew_shared.core.journal import TurnsLeft
 from clew_shared.record.model import Level
 
 ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]

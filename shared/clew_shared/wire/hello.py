@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from clew_shared.config.tables import ContextSettings
-from clew_shared.core.budgets import TurnsLeft
+from clew_shared.core.journal import TurnsLeft
 from clew_shared.record.model import Goal, Level, StepStatus, Subtask, Task
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.tools import Tool

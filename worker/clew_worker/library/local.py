@@ -21,9 +21,8 @@ import psutil
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, Verdict, WrongState
-from clew_shared.core.budgets import Limits
 from clew_shared.core.core import Core
-from clew_shared.core.journal import RecordedEvent
+from clew_shared.core.journal import Limits, RecordedEvent
 from clew_shared.gate.rules import AgentCalls
 from clew_shared.ledger.errors import LedgerError, NewEvent
 from clew_shared.ledger.turns import TurnLedger
