@@ -3,8 +3,7 @@
 import signal
 from enum import IntEnum
 
-SIGNAL_BASE = 128
-"""What is added to the number of the signal that a process died of, as shells do."""
+SIGNAL_BASE = 128  # what is added to the number of the signal that a process died of, as shells do
 
 
 class ExitCode(IntEnum):
@@ -13,11 +12,7 @@ class ExitCode(IntEnum):
     OK = 0
     FAILED = 1
     NO_DAEMON = 3
-    TEMPORARY = 75
-    """An agent asks to be started again later."""
-
-    CONFIGURATION = 78
-    """Starting again would not help before the configuration is changed."""
-
+    TEMPORARY = 75  # an agent asks to be started again later
+    CONFIGURATION = 78  # starting again would not help before the configuration is changed
     INTERRUPTED = SIGNAL_BASE + signal.SIGINT
     TERMINATED = SIGNAL_BASE + signal.SIGTERM

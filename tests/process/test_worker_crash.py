@@ -139,7 +139,7 @@ def test_a_runbooks_step_that_was_cut_off_runs_again_at_a_persons_word_only_and_
     assert why in asked
     if cut_off is not kill_daemon:
         assert ", and it ran for " in asked
-        assert "Its last line of output: half" in asked
+        assert "It printed: half" in asked
     assert "Changed in the workspace since: begun\n" in asked
     assert f"`clew continue {goal}`" in asked
     assert "complete_subtask" not in asked

@@ -66,7 +66,6 @@ class Feedback:
 def finished_event(
     state: State, flight: InFlight, report: ActionReport, at: float
 ) -> ev.ActionFinished:
-    """Return the event that records the outcome of an action in flight."""
     tool, name = flight.action.name, flight.signature
     moved = state.loops.moved_to(report.world)
     changed = moved if report.changed is None else report.changed
@@ -93,7 +92,6 @@ def finished_event(
 
 
 def reading_of(flight: InFlight, report: ActionReport) -> Reading:
-    """Return what is read of the outcome of an action in flight."""
     action = flight.action
     return read(flight.signature, action.name, action.args, report.result, report.output)
 

@@ -1,6 +1,7 @@
 """Commands for attempts: when one at a subtask is over, and the start of the next (docs/attempts.md)."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from clew_shared.core.journal import GoalJournal, Limits
 from clew_shared.core.questions import signature_of
@@ -55,20 +56,12 @@ class AttemptCommands(GoalJournal):
     def begin_attempt(
         self, at: float, ground: AttemptGround = UNCHANGED_GROUND, *, rung: str = ""
     ) -> None:
-        """Begin the attempt after one that is over; see AttemptStarted."""
         over, by_subtask = self.state.attempt, self.loops.scope == "subtask"
-        self.emit(
-            ev.AttemptStarted(
-                at=at,
-                attempt=over.number + 1,
-                reason=over.over,
-                scope="new" if self.loops.progress_aware and by_subtask else "keep",
-                rung=rung,
-                restored=ground.restored,
-                kept=ground.kept,
-                left=ground.left,
-            )
+        scope: Literal["new", "keep"] = (
+            "new" if self.loops.progress_aware and by_subtask else "keep"
         )
+        told = {"attempt": over.number + 1, "reason": over.over, "rung": rung, **asdict(ground)}
+        self.emit(ev.AttemptStarted(at=at, scope=scope, **told))
 
     def budget_spent(self, at: float, *, acting: bool = False) -> str:
         """Return which limit is reached since a person last granted it, "" for none; `acting`: with one more action."""
@@ -175,7 +168,6 @@ def _failing_check(state: State) -> str:
 
 
 def last_run(state: State, name: str) -> Action | None:
-    """Return the last run of this signature in the current subtask."""
     return next((a for a in reversed(_ran(state)) if signature_of(state, a) == name), None)
 
 

@@ -87,7 +87,6 @@ class Core(TreeCommands):
         return self._allow(proposal, answer, at, rationale)
 
     def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:
-        """Return the last run of this action in the current subtask."""
         return last_run(self.state, self._proposal(tool, args).signature)
 
     def asks_first(self, tool: str, args: dict[str, Any]) -> Action | None:
@@ -254,7 +253,6 @@ class Core(TreeCommands):
         )
 
     def _escalate_proposals(self, at: float) -> Level | None:
-        """Escalate the subtask once blocked actions were proposed too often."""
         count = self.state.loops.blocked_proposals
         if self.state.plan.replan_required or count < self.loops.blocked_limit:
             return None
@@ -268,7 +266,6 @@ class Core(TreeCommands):
     # ---- thoughts and turns
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
-        """Record a thought."""
         short = beginning(text.strip(), THOUGHT_CHARS)
         words = words_of(short)
         new, about = is_new(self.state.loops.scope.memory, words), theme(text)

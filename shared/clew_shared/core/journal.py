@@ -12,8 +12,7 @@ from clew_shared.record.fold import apply
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 
-IGNORED_LIMIT = 2
-"""This many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)."""
+IGNORED_LIMIT = 2  # this many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)
 REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 
 
@@ -33,7 +32,6 @@ class Limits:
     first_turns: int = 0
 
     def turns(self, attempt: int) -> int:
-        """Return the turns of an attempt, counted from 1."""
         return self.first_turns if self.first_turns and attempt == 1 else self.attempt_turns
 
 
@@ -82,7 +80,6 @@ class GoalJournal:
 
     @property
     def pending(self) -> int:
-        """How many events must be recorded."""
         return len(self._queue)
 
     def take(self) -> list[RecordedEvent]:

@@ -16,7 +16,6 @@ from clew_shared.record.state import ProofState, State
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
 from clew_shared.text.words import (
-    ACTION_CHARS,
     LOG_IN,
     RESULTS,
     action_text,
@@ -28,7 +27,6 @@ from clew_shared.text.words import (
 )
 
 NAME_CHARS = 120
-LINE_CHARS = 300
 REFUSED_MAX = (
     2  # the same label in the same world: so often a finish is refused, then the attempt is over
 )
@@ -39,7 +37,7 @@ FILES_SHOWN = 5
 CUT_OFF = "It may have done all of its work, a part of it, or nothing, so clew does not run it again by itself"
 LONG_S = 10.0
 
-WHY = {
+WHY = {  # why a goal needs a person
     "asks": "the agent asks: {question}",
     "checks": "the agent said {times} that it was done, but {checks}",
     "again": "the agent asked for `{action}` again {times} after clew had refused it",
@@ -63,9 +61,7 @@ WHY = {
     "depends": "it depends on {goal}, which {ended}",
     "depends_removed": "it depends on {goal}, which {ended} and is no longer on record",
 }
-"""Why a goal needs a person."""
-
-CHOICES = {
+CHOICES = {  # what a person can do: in words, and the command
     "feedback": ("say what to do differently", 'clew feedback {goal} "…"'),
     "answer": ("answer", 'clew feedback {goal} "…"'),
     "proof": ("see what was changed, and what fails without it", "clew proof {goal}"),
@@ -96,7 +92,6 @@ CHOICES = {
     "alone": ("take {other} out of its `depends_on`, then continue", "clew edit {goal}"),
     "cancel": ("end the goal", "clew cancel {goal}"),
 }
-"""What a person can do: in words, and the command."""
 
 
 _OFFERS = {
@@ -118,8 +113,7 @@ class Question:
 
     reason: str
     text: str
-    step: int = 0
-    """The run of a runbook's step that this is about, 0 for none."""
+    step: int = 0  # the run of a runbook's step that this is about, 0 for none
 
 
 def question(
@@ -139,10 +133,9 @@ def question(
     """
     lines = [*_place(state), *_tried_last(state)] if at_work else []
     lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
-    for key in (*choices, "cancel"):
-        words, command = CHOICES[key]
-        named = {"goal": state.goal_id, "other": other, "seq": str(seq)}
-        lines.append(f"- {words.format(**named)}: `{command.format(**named)}`")
+    named = {"goal": state.goal_id, "other": other, "seq": str(seq)}
+    offered = (CHOICES[key] for key in (*choices, "cancel"))
+    lines += [f"- {words}: `{command}`".format(**named) for words, command in offered]
     return Question(reason or beginning(one_line(why), FAILURE_CHARS), "\n".join(lines))
 
 
@@ -150,8 +143,7 @@ def stuck(state: State, left: str = "") -> Question:
     """Return what is asked about a blocked subtask; `left` says what the agent did where it was to plan again."""
     replans = WHY["replans"] if state.goal.failed_replans else ""
     why = "; ".join(filter(None, (_why_stuck(state), left, replans)))
-    choices = ["feedback", "fixed"]
-    choices += ["edit"] if _failing(state) else []
+    choices = ("feedback", "fixed", "edit") if _failing(state) else ("feedback", "fixed")
     return question(state, why, *choices, at_work=True, facts=_check_lines(state))
 
 
@@ -178,15 +170,16 @@ def step(
         times=times(deaths),
         why=refusal(refused),
     )
-    took = ran.duration_s
+    took, told = ran.duration_s, key_line(said)
     lasted = f"it ran for {took:.2f} s" if took else "it is not known how long it ran"
-    printed = [line.strip() for line in said.splitlines() if line.strip()]
-    last, told = beginning(printed[-1], ACTION_CHARS) if printed else "", key_line(said)
+    what = "What it changed in the workspace is not known"
+    if changed is not None:
+        label = "Changed in the workspace since" if is_cut_off else "It changed"
+        what = f"{label}: {_names(changed) or 'no file of the workspace'}"
     facts = (
         f"It began at {local(ran.timestamp)}, as action #{ran.seq}, and {lasted}",
-        f"It printed: {told}" if told != last else "",
-        f"Its last line of output: {last}" if last else "",
-        _changed_line(changed, "Changed in the workspace since" if is_cut_off else "It changed"),
+        f"It printed: {told}" if told else "",
+        what,
         CUT_OFF if is_cut_off else "",
     )
     choices = ("diff", "look", "ticked") if is_cut_off else ("step", "ticked", "edit")
@@ -194,18 +187,7 @@ def step(
     return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
 
 
-def _changed_line(changed: Sequence[str] | None, label: str) -> str:
-    if changed is None:
-        return "What it changed in the workspace is not known"
-    shown = [in_one_line(name, NAME_CHARS) for name in changed[:FILES_SHOWN]]
-    more = [f"and {len(changed) - FILES_SHOWN} more"] if len(changed) > FILES_SHOWN else []
-    return (
-        f"{label}: {', '.join(shown + more)}" if changed else "It changed no file of the workspace"
-    )
-
-
 def budget(state: State, spent: str) -> Question:
-    """Return what is asked about a budget that is used up."""
     facts, reason = _check_lines(state), f"budget: {spent}"
     return question(state, spent, "grant", "limits", at_work=True, facts=facts, reason=reason)
 
@@ -222,13 +204,9 @@ def ask(state: State, key: str, printed: str = "", **words: object) -> Question:
 
 def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
     """Return what is asked where checks cannot run whatever is done; `missing` says what each lacks."""
-    why = WHY["tools"].format(
-        checks=_named(list(missing)), fault="; ".join(dict.fromkeys(missing.values()))
-    )
-    facts = [
-        f"Check `{name}`: `{in_one_line(state.spec.checks[name], FAILURE_CHARS)}`"
-        for name in list(missing)[:CHECKS_SHOWN]
-    ]
+    names, fault = list(missing), "; ".join(dict.fromkeys(missing.values()))
+    why = WHY["tools"].format(checks=_named(names), fault=fault)
+    facts = [f"Check `{name}`: `{_command(state, name)}`" for name in names[:CHECKS_SHOWN]]
     facts.append("No work in the workspace can change that, so no work has begun.")
     return question(state, why, "installed", "edit", "anyway", facts=tuple(facts))
 
@@ -269,7 +247,6 @@ def _why_stuck(state: State) -> str:
 
 
 def signature_of(state: State, action: Action) -> str:
-    """Return the signature of an action on record."""
     return signature(action.name, action.args, state.spec.workspace)
 
 
@@ -288,9 +265,12 @@ def _check_lines(state: State) -> tuple[str, ...]:
     lines = []
     for name in _failing(state)[:CHECKS_SHOWN]:
         said = key_line(said_why(state.proofs.checks[name].output))
-        command = in_one_line(state.spec.checks[name], FAILURE_CHARS)
-        lines.append(f"Check `{name}` fails: `{command}`" + (f": {said}" if said else ""))
+        lines.append(f"Check `{name}` fails: `{_command(state, name)}`{said and f': {said}'}")
     return tuple(lines)
+
+
+def _command(state: State, check: str) -> str:
+    return in_one_line(state.spec.checks[check], FAILURE_CHARS)
 
 
 def _place(state: State) -> list[str]:
@@ -346,16 +326,14 @@ def asks_about(state: State, reason: str) -> Question:
     """Return what a person is asked about a finish that a label refuses; `reason` is the agent's."""
     made = state.proofs.made
     assert made is not None  # noqa: S101 - it was just recorded
-    why = f"the checks pass, but {WORDS[made.label]}: {in_one_line(made.why, LINE_CHARS)}"
-    given = (
-        f"The agent's reason: {in_one_line(reason, LINE_CHARS)}"
-        if reason
-        else "The agent gave no reason"
-    )
+    why = f"the checks pass, but {WORDS[made.label]}: {in_one_line(made.why, FAILURE_CHARS)}"
+    given = "The agent gave no reason"
+    if reason:
+        given = f"The agent's reason: {in_one_line(reason, FAILURE_CHARS)}"
     facts = (f"It is about: {_names(made.files)}" if made.files else "", given)
     return question(state, why, "proof", "accept_proof", "feedback", facts=facts)
 
 
-def _names(files: tuple[str, ...]) -> str:
+def _names(files: Sequence[str]) -> str:
     more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
-    return ", ".join(files[:FILES_SHOWN]) + more
+    return ", ".join(in_one_line(name, NAME_CHARS) for name in files[:FILES_SHOWN]) + more

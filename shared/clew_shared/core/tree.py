@@ -105,7 +105,6 @@ class TreeCommands(AttemptCommands):
         return self._is_in_progress() or self._start_next(at)
 
     def begin(self, task_idx: int, subtask_idx: int, at: float) -> None:
-        """Make this the current subtask, in progress."""
         scope, idle = self._scope(task_idx, subtask_idx), not self.state.loops.attention.acted
         started = ev.SubtaskStarted(
             at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=scope, idle=idle
@@ -176,7 +175,6 @@ class TreeCommands(AttemptCommands):
         return spent
 
     def ask(self, asked: Question, at: float) -> None:
-        """Escalate the goal to a person with this question."""
         self.block_goal(asked.reason, at, question=asked.text, step=asked.step)
 
     def block_goal(

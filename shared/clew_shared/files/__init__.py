@@ -15,7 +15,6 @@ _LISTED_MAX = 1_000
 
 @contextlib.contextmanager
 def closing(fd: int) -> Iterator[int]:
-    """Close a descriptor with the block."""
     try:
         yield fd
     finally:

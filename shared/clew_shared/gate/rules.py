@@ -96,7 +96,6 @@ def judge(
 
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
-    """Refuse an action that is blocked in this world."""
     worlds = state.loops.scope.blocks.get(proposal.signature, {})
     kind = worlds.get(EVERYWHERE) or worlds.get(state.loops.world)
     if kind is None:
@@ -239,7 +238,6 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
 
 
 def what_else(state: State, calls: AgentCalls) -> str:
-    """Return what to do instead."""
     name = f' "{state.subtask.description}"' if state.subtask else ""
     return (
         f"{WHAT_ELSE} if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
@@ -256,7 +254,6 @@ FAILURE_CHARS, TEXT_CHARS = 300, 120
 def review(
     state: State, thresholds: LoopSettings, calls: AgentCalls = PROTOCOL
 ) -> Intervened | None:
-    """Return the intervention that is due now, if any."""
     said = {
         kind: _told(state, thresholds, kind, message, again=kind in state.loops.attention.raised)
         for kind, message in _streaks(state, thresholds, calls).items()

@@ -81,7 +81,6 @@ class Memory:
 
     @property
     def since_gain(self) -> int:
-        """How many steps ago something was new."""
         return self.step - self.gained
 
 
@@ -273,7 +272,6 @@ def _write(memory: Memory, of: Outcome) -> float:
 
 
 def _is_about_another(memory: Memory, reading: Reading) -> bool:
-    """Return whether an action names something for the first time."""
     new = {f"a{name}": memory.step for name in each(reading.about)}
     other = not new.keys() <= memory.facts.keys()
     _keep_all(memory.facts, new)

@@ -134,7 +134,6 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
 def read(
     signature: str, tool: str, args: Mapping[str, Any], result: str, output: str | None
 ) -> Reading:
-    """Return the reading of a step."""
     given = output or ""
     text = _text_of(given)
     lines, bones = unstamped(rows_of(text) or ["nothing"])
@@ -276,7 +275,6 @@ def _loose(value: Any, key: str = "") -> Any:
 
 
 def command_of(args: Mapping[str, Any]) -> str:
-    """Return the shell command among the arguments, "" for none."""
     value = next((args[key] for key in COMMANDS if args.get(key)), "")
     if isinstance(value, list | tuple):
         shell = len(value) == 3 and str(value[1]).startswith("-")
@@ -285,7 +283,6 @@ def command_of(args: Mapping[str, Any]) -> str:
 
 
 def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
-    """Return whether an action only lets time pass."""
     if tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args))):
         return True
     times = [value for key, value in args.items() if _LASTS.fullmatch(key)]
@@ -293,7 +290,6 @@ def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
 
 
 def sleeps(args: Mapping[str, Any]) -> bool:
-    """Return whether a command waits before it asks."""
     return any(map(_SLEEPS.search, _texts(args)))
 
 
@@ -335,7 +331,6 @@ def _words(answer: str, own: str) -> str:
 
 
 def _split(text: str) -> list[bytes]:
-    """Return the words of a text; a table is several times as fast as a pattern."""
     return _bytes(text).translate(_LETTERS).split()
 
 

@@ -58,7 +58,6 @@ class ActionAllowed(GoalEvent, frozen=True):
         count(loops.scope.loop_counts, self.signature)
 
     def _note_rerun(self, state: State) -> None:
-        """Note that an action runs once more, with what came of the run before."""
         ran = state.subtask.actions if state.subtask else []
         same = [a for a in ran if (a.name, a.args) == (self.tool, self.args)]
         before = next((a for a in reversed(same) if a.result != Result.BLOCKED), None)
@@ -273,7 +272,6 @@ class ActionFinished(GoalEvent, frozen=True):
             attention.same_theme = 0
 
     def _counted(self, loops: Loops, flight: InFlight, *, reading: bool, polls: bool) -> Tally:
-        """Count the outcome of this signature in the world that it led to, and return the tally."""
         worlds = kept(loops.scope.tallies, flight.signature, {})
         tally = kept(worlds, loops.world, Tally())
         first, success = not tally.outcome, self.result == Result.SUCCESS

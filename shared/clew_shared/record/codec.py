@@ -28,7 +28,6 @@ def decode(body: bytes) -> GoalEvent:
 
 
 def decode_playbook(body: bytes) -> PlaybookEvent:
-    """Return the event of the playbook; raises as `decode` does."""
     return _decoded(body, _playbook_events)
 
 

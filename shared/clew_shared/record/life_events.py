@@ -322,8 +322,7 @@ class Reviewed(GoalEvent, frozen=True):
         state.reviewed_seq = self.of
 
 
-RESTS = (GoalEnded, GoalBlocked)
-"""The events at which a goal rests: it ended, or only a person can continue it."""
+RESTS = (GoalEnded, GoalBlocked)  # at these a goal rests: only a person can continue it, if anyone
 
 
 def _implicit(spec: Spec) -> PlannedTask:

@@ -84,7 +84,6 @@ class Action:
     judges: tuple[str, ...] = ()
 
     def signature(self) -> str:
-        """Return the signature, which is the same for equal actions."""
         return signature(self.name, self.args)
 
 
@@ -122,7 +121,6 @@ class Subtask:
 
     @classmethod
     def of(cls, planned: PlannedSubtask) -> Subtask:
-        """Return a planned subtask as one of the tree."""
         steps = [
             {"tool": s.tool, "args": s.args} | ({"timeout_s": s.timeout_s} if s.timeout_s else {})
             for s in planned.steps
@@ -132,7 +130,6 @@ class Subtask:
 
     @property
     def open(self) -> bool:
-        """Whether there is still something to do in it."""
         return self.status in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
 
     @property
@@ -153,11 +150,9 @@ class Task:
 
     @classmethod
     def of(cls, planned: PlannedTask) -> Task:
-        """Return a planned task as one of the tree."""
         return cls(planned.description, list(map(Subtask.of, planned.subtasks)))
 
     def settle(self) -> None:
-        """Derive the status from those of the subtasks."""
         statuses = {StepStatus(s.status) for s in self.subtasks}
         done = {s for s in statuses if s.done}
         telling = (StepStatus.BLOCKED, StepStatus.IN_PROGRESS, StepStatus.FAILED)
@@ -185,6 +180,5 @@ class Goal:
         return min(round(sum(done) / len(done), 4), 0.9999) if done else 0.0
 
     def settle(self) -> None:
-        """Derive the statuses of the tasks from those of their subtasks."""
         for task in self.tasks:
             task.settle()

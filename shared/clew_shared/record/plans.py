@@ -49,7 +49,6 @@ def _brought(planned: PlannedTask, pending: Sequence[Subtask]) -> Task:
 
 
 def given_up_line(subtask: Subtask) -> str:
-    """Return a subtask that was given up as one line, with its failure."""
     failure = f": {subtask.last_failure}" if subtask.last_failure else ""
     return f"{subtask.description} ({subtask.status}{failure})"
 

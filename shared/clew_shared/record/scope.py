@@ -125,7 +125,6 @@ class Attention:
 
     @property
     def told_in_turn(self) -> bool:
-        """Whether the agent was told something of a step of the present turn."""
         return self.told_at > self.turn_steps
 
     def drop_broken(self) -> None:
@@ -178,7 +177,6 @@ class Loops:
         self.claims = 0
 
     def note(self, found: Finding) -> None:
-        """Remember what the agent was told or refused now."""
         self.findings = [*self.findings[1 - FINDINGS_KEPT :], found]
 
     def began_in(self, measured: str) -> str:

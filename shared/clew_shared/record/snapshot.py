@@ -32,7 +32,6 @@ def dump(state: State) -> bytes:
 
 
 def load(body: bytes) -> State:
-    """Return the state that `dump` wrote; raises `pydantic.ValidationError` if it is none."""
     return _states().validate_json(body)
 
 
@@ -50,7 +49,6 @@ def decompress(body: bytes) -> State:
 
 
 def as_dict(state: State) -> dict[str, Any]:
-    """Return a state as plain JSON values."""
     return _states().dump_python(state, mode="json")  # type: ignore[no-any-return]
 
 

@@ -260,12 +260,10 @@ class State:
 
     @property
     def blocked_actions(self) -> list[str]:
-        """Signatures that are blocked in the current scope, in whatever world."""
         return list(self.loops.scope.blocks)
 
     @property
     def last_probe_state(self) -> dict[str, bool]:
-        """What each probe or check has found, by name."""
         return {name: seen.passed for name, seen in self.probes.items()}
 
     def see_probe(self, name: str, passed: bool, *, world: str = "") -> None:
@@ -312,28 +310,23 @@ class State:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The indices of the current task and subtask."""
         return self.current_task_idx, self.current_subtask_idx
 
     @property
     def task(self) -> Task | None:
-        """The current task."""
         tasks = self.goal.tasks
         return tasks[self.current_task_idx] if 0 <= self.current_task_idx < len(tasks) else None
 
     @property
     def subtask(self) -> Subtask | None:
-        """The current subtask."""
         return self.subtask_at(*self.place)
 
     def subtask_at(self, task_idx: int, subtask_idx: int) -> Subtask | None:
-        """Return the subtask at a place in the tree, None if there is none."""
         tasks = self.goal.tasks
         subtasks = tasks[task_idx].subtasks if 0 <= task_idx < len(tasks) else []
         return subtasks[subtask_idx] if 0 <= subtask_idx < len(subtasks) else None
 
     def next_pending(self) -> tuple[int, int] | None:
-        """Return the place of the first pending subtask, in the order of the tree."""
         for t, task in enumerate(self.goal.tasks):
             for s, subtask in enumerate(task.subtasks):
                 if subtask.status == StepStatus.PENDING:
@@ -364,6 +357,5 @@ class State:
         return [s for task in tasks for s in task.subtasks if s.status == StepStatus.PENDING]
 
     def open_subtasks(self) -> list[str]:
-        """Return the descriptions of all subtasks that are not over."""
         every = (s for t in self.goal.tasks for s in t.subtasks)
         return [s.description for s in every if s.open or s.status == StepStatus.BLOCKED]

@@ -3,10 +3,10 @@
 import re
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# What a branch has not in its name: git-check-ref-format(1), and its length.
 _NO_BRANCH = re.compile(
     r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-/.]|[/.]$|^@$|^$|^.{1001,}"
 )
-"""What a branch has not in its name: git-check-ref-format(1), and its length."""
 
 
 def plain(error: BaseException) -> str:

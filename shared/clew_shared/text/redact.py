@@ -39,7 +39,6 @@ class HiddenKeys:
                     del self._forms[next(iter(self._forms))]
 
     def named_in(self, text: str) -> bool:
-        """Return whether a text holds a whole hidden key."""
         return any(form in text for forms in self._forms.values() for form in forms)
 
     def removed_from(self, text: str, instead: str) -> str:
@@ -110,15 +109,13 @@ def _forms(key: str) -> Iterator[str]:
 
 REDACTED = "[redacted]"
 
-_HINTS = (
+_HINTS = (  # text without any of these holds no key; looking for them first makes the common case cheap
     *("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "gsk_"),
     *("_live_", "npm_", "pypi-", "akia", "asia", "aiza", "eyj", "private key", "authorization"),
     *("bearer", "key", "secret", "token", "passw", "://", "xapp-", "ya29.", "gocspx-", "sg."),
     *("hvs.", "dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "xai-", "pplx-", "cookie", "pwd"),
     "passphrase",
 )
-"""Text without any of these holds no key; looking for them first makes the common case cheap."""
-
 _TOKEN = r"[A-Za-z0-9._~+/=-]"  # noqa: S105 - the letters of a token, no token
 _WITH_DIGIT = r"(?=[A-Za-z._~+/=-]{0,64}\d)"
 _START = r"(?<![A-Za-z0-9])"
@@ -193,7 +190,6 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def redacted(value: Any) -> Any:
-    """Return a JSON value with every text in it redacted."""
     match value:
         case str():
             return redact(value)

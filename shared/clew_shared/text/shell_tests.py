@@ -40,9 +40,8 @@ _COMPARED = {
 }
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
+# Options that neither invert what is found nor take a value.
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
-"""Options that neither invert what is found nor take a value."""
-
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 

@@ -15,7 +15,6 @@ def without_own_files(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, each run of white space as one space."""
     return " ".join(text.split())
 
 
@@ -25,7 +24,6 @@ def beginning(text: str, max_chars: int) -> str:
 
 
 def in_one_line(text: str, max_chars: int) -> str:
-    """Return the beginning of a text on one line, with an ellipsis where more follows."""
     return beginning(one_line(text), max_chars)
 
 

@@ -12,7 +12,7 @@ from clew_shared.text.shorten import beginning
 
 ACTION_CHARS = 200
 NEW_LINE = " ⏎ "  # stands for the end of a line where a text of several lines is shown in one
-ENDINGS = {
+ENDINGS = {  # why a worker or an attempt ended, or an action was cut off
     "exited_unfinished": "the agent ended before the goal was done",
     "no_hello": "its program ended without speaking to clew (it does not say hello)",
     "left_instead_of_replanning": "the agent ended where a new plan was needed",
@@ -37,9 +37,7 @@ ENDINGS = {
     "killed by SIGKILL": "killed by SIGKILL (signal 9, perhaps out of memory)",
     "nothing_new": "it was told that it brings nothing new, and continued in the same way",
 }
-"""Why a worker or an attempt ended, or an action was cut off."""
-
-REFUSALS = {
+REFUSALS = {  # why an action was refused
     "repetition": "repetition of the same action",
     "alternation": "alternation of the same two actions",
     "cycle": "cycle of the same actions",
@@ -50,9 +48,7 @@ REFUSALS = {
     "stopped": "the goal is not at work",
     "person": "a person has blocked it",
 }
-"""Why an action was refused."""
-
-WARNINGS = {
+WARNINGS = {  # what the agent is warned of
     "theme": "its thoughts repeat one another",
     "repeated_planning": "it thinks again and again without doing anything",
     "repetition": "it does the same again and learns nothing new",
@@ -61,13 +57,11 @@ WARNINGS = {
     "same_error": "the same error comes back",
     "stuck": "it says itself that it is stuck",
 }
-"""What the agent is warned of."""
-
 SAME_ANSWER = "the same answer comes back, whatever it does"  # what the agent is warned of where one answer stays
 LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}
 """What is found to repeat itself."""
 
-RESULTS = {
+RESULTS = {  # what came of an action
     "success": "worked",
     "failure": "failed",
     "error": "failed",
@@ -75,15 +69,11 @@ RESULTS = {
     "blocked": "was refused",
     "interrupted": "was interrupted, so that its effect is unknown",
 }
-"""What came of an action."""
-
-LOGINS = {
+LOGINS = {  # what a person types to log in with a coding agent; the sources are their own manuals
     "codex": "`codex login`",
     "claude": "`claude`, and in it `/login`",
     "opencode": "`opencode auth login`",
 }
-"""What a person types to log in with a coding agent; the sources are their own manuals."""
-
 LOG_IN = "log in with"
 
 
@@ -146,7 +136,7 @@ def ordinal(count: int) -> str:
     return f"{count}{ending_ or 'th'}"
 
 
-_SHOWN = {
+_SHOWN = {  # the arguments by which a person recognises an action of a built-in tool
     "run_cmd": ("cmd",),
     "read_file": ("path",),
     "write_file": ("path",),
@@ -157,15 +147,12 @@ _SHOWN = {
     "recall": ("seq",),
     "finish": (),
 }
-"""The arguments by which a person recognises an action of a built-in tool."""
 
 
-_COMMANDS = frozenset(("command", "cmd", "script"))
-"""Beside one of these a description says nothing."""
+_COMMANDS = frozenset(("command", "cmd", "script"))  # a description beside one says nothing
 
 
 def one_line(text: str) -> str:
-    """Return a text of several lines in one, with a mark for the end of each line."""
     return re.sub(r"\s*\n\s*", NEW_LINE, text.strip())
 
 

@@ -102,7 +102,6 @@ def _opened(root: int, workspace: str) -> int:
 
 
 def exclude_from_git(folder: int) -> None:
-    """Exclude the folder from the user's git repository; an existing file stays as it is."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISREG(os.stat(GITIGNORE, dir_fd=folder, follow_symlinks=False).st_mode):
             return
@@ -128,6 +127,5 @@ def replace_file(folder: int, name: str, parts: Iterable[bytes]) -> int:
 
 
 def json_line(value: object) -> bytes:
-    """Return a value as one line of JSON."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace") + b"\n"

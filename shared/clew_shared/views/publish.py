@@ -19,16 +19,10 @@ from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
 
 OUTPUT_CHARS = 1_000
-SHOWN = 1_000
-"""Counted and blocked signatures that are shown, the last ones; as many as the default `max_actions`."""
-
-LOOPS_KEPT = 1_000
-"""Entries of loops.json, the last ones; all of them are in the ledger."""
-
+SHOWN = 1_000  # counted and blocked signatures that are shown, the last ones; as many as the default `max_actions`
+LOOPS_KEPT = 1_000  # entries of loops.json, the last ones; all of them are in the ledger
 VERSION = 1
-View = dict[str, object]
-"""What is shown of something, as JSON; clew reads none of it back."""
-
+View = dict[str, object]  # what is shown of something, as JSON; clew reads none of it back
 Began = ev.ActionAllowed | ev.ActionBlocked
 Ended = ev.ActionFinished | ev.ActionInterrupted
 EndedAction = tuple[Action, int]
@@ -55,7 +49,6 @@ def state_view(state: State) -> dict[str, Any]:
 
 
 def _same(of: object, *names: str) -> View:
-    """Return attributes by their own names."""
     return {name: getattr(of, name) for name in names}
 
 
@@ -72,7 +65,6 @@ def _snapshots_view(known: SnapshotState) -> View:
 
 
 def goal_view(goal: Goal) -> View:
-    """Return the tree as JSON values."""
     tasks = [
         {**_same(t, "description", "status"), "subtasks": list(map(_subtask_view, t.subtasks))}
         for t in goal.tasks
@@ -114,7 +106,6 @@ def history_view(action: Action, output: str | None) -> View:
 
 
 def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> View:
-    """Return an entry of loops.json."""
     return {
         "timestamp": iso(event.at),
         "kind": event.loop,
@@ -133,7 +124,6 @@ def needs_person(state: State) -> bool:
 
 
 def answer(state: State) -> str:
-    """Return the command that answers a goal which needs a person."""
     goal, asked = shlex.quote(state.goal_id), state.question
     is_question = state.goal.status == GoalStatus.BLOCKED and state.stranger is None
     by_words = "`clew feedback" in asked or "`clew " not in asked
@@ -182,7 +172,6 @@ def status_view(
 
 
 def _proof_view(made: ProofState | None) -> View | None:
-    """Return the last proof of a goal, null where there was none (docs/proof.md)."""
     if made is None:
         return None
     return {**_same(made, "label", "why", "accepted", "seconds"), "files": list(made.files)}
