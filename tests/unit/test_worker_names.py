@@ -6,7 +6,7 @@ import pytest
 import clew_worker
 
 NAMES = ("Bullet", "DualTrackContext", "ExecutionReflector", "Intervention", "IterationLog")
-NAMES += ("IterationRecord", "Playbook", "Reflection", "ToolCall", "Windows")
+NAMES += ("IterationRecord", "Playbook", "Reflection", "ToolCall")
 NAMES += ("Action", "Answer", "ContextManager", "Goal", "LedgerError", "Subtask")
 NAMES += ("Task", "WrongState")
 

@@ -3,7 +3,6 @@
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.playbook.reflector import ExecutionReflector, Reflection, ToolCall
-from clew_shared.prompt.windows import Windows
 from clew_shared.record.model import Action, Goal, Subtask, Task
 from clew_worker.library.context_manager import ContextManager
 from clew_worker.library.dual_track import DualTrackContext
@@ -14,5 +13,5 @@ from clew_worker.library.playbook import Bullet, Playbook
 __all__ = [
     "Action", "Answer", "Bullet", "ContextManager", "DualTrackContext", "ExecutionReflector", "Goal",
     "Intervention", "IterationLog", "IterationRecord", "LedgerError", "Playbook", "Reflection",
-    "Subtask", "Task", "ToolCall", "Windows", "WrongState",
+    "Subtask", "Task", "ToolCall", "WrongState",
 ]  # fmt: skip

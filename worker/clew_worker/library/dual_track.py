@@ -5,34 +5,34 @@ list so that the instructions stay prominent (the dual-track design: the system 
 before thoughts). It calls no model and runs no tool, and its judgement is advice; only the daemon refuses actions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
 from typing import Any, Literal
 
-from clew_shared.prompt.windows import (
-    Window,
-    Windows,
-    json_chars,
-    progress_marker,
-    stuck_lines,
-    urgency_marker,
-)
+from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN, Window, progress_marker, window_at
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.text.themes import GENERAL, theme
 from clew_worker.library.messages import (
-    FACTS_HEADER,
-    GO_ON,
     Message,
-    Parts,
     Piece,
     as_message,
-    flatten,
-    take_apart,
+    bare,
+    facts,
+    json_chars,
+    pieces,
     text_of,
+    tokens,
 )
 
+GO_ON = "[Continue: one tool call, or your answer.]"
+"""Added after an assistant's message: strict servers do not answer one."""
+
+FACTS_HEADER = "[EARLIER RESULTS]"
+PROGRESS_FROM, ITERATIONS_WITHOUT_FACTS = 5, 5
+MODERATE_KEEPS, EMERGENCY_RESULTS = 2, 3
 _SHORTEST_RESULT_CHARS = 80
 
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
@@ -42,8 +42,8 @@ StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 class DualTrackContext:
     """Memory streams of one question, and the message list built from them.
 
-    `max_tokens` bounds the built list (estimated; the system prompt, the question and what the
-    user's last messages stay even beyond it). `windows` holds the thresholds by iteration.
+    `max_tokens` bounds the built list (estimated; the system prompt, the question and a message of the user that
+    nothing has answered stay even beyond it).
     """
 
     system_prompt: str
@@ -53,7 +53,6 @@ class DualTrackContext:
     consecutive_threshold: int = 3
     theme_window: int = 3
     max_iterations: int = 30
-    windows: Windows = field(default_factory=Windows)
     tool_results: list[Message] = field(default_factory=list, init=False)
     thinking_blocks: list[str] = field(default_factory=list, init=False)
     research_context: dict[str, Any] = field(default_factory=dict, init=False)
@@ -66,16 +65,14 @@ class DualTrackContext:
         if min(counts) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
         self.conversation_history = [as_message(one) for one in self.conversation_history or ()]
-        self.windows = self.windows or Windows()
+        self._system: Message = {"role": "system", "content": self.system_prompt}
+        self._question: Message = {"role": "user", "content": self.user_message}
         self._known_facts: set[str] = set()
         self._facts_before = self._quiet_since = 0
-        self._chars = sum(map(json_chars, [*self._begin, *self.conversation_history]))
-
-    @property
-    def _begin(self) -> tuple[Message, Message]:
-        """The system prompt and the question."""
-        system: Message = {"role": "system", "content": self.system_prompt}
-        return system, {"role": "user", "content": self.user_message}
+        begin = [self._system, self._question, *self.conversation_history]
+        self._chars = sum(map(json_chars, begin))
+        self._told = {GO_ON: ""}
+        """The texts that were added for the model, each with what it told a stuck one."""
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
         """Store a tool's result message; only one not seen before counts as a new fact."""
@@ -101,8 +98,7 @@ class DualTrackContext:
         """Return how the agent is stuck, None if it is not; call it once per iteration.
 
         `theme_loop`: the last `theme_window` thoughts have one theme; `repeated_planning`: `consecutive_threshold`
-        thoughts without a tool call; `no_progress`: as many iterations without a new tool result as
-        `windows.iterations_without_facts`.
+        thoughts without a tool call; `no_progress`: five iterations without a new tool result.
         """
         if len(self._known_facts) > self._facts_before:
             self._facts_before, self._quiet_since = len(self._known_facts), iteration
@@ -112,21 +108,29 @@ class DualTrackContext:
             return "theme_loop"
         if self.consecutive_thoughts_without_tools >= self.consecutive_threshold:
             return "repeated_planning"
-        if self.iterations_without_new_facts >= self.windows.iterations_without_facts:
-            return "no_progress"
-        return None
+        quiet = self.iterations_without_new_facts >= ITERATIONS_WITHOUT_FACTS
+        return "no_progress" if quiet else None
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
-        room = self.max_tokens * self.windows.chars_per_token
-        return self.windows.at(iteration) > Window.FULL or self._chars > room
+        room = self.max_tokens * JSON_CHARS_PER_TOKEN
+        return window_at(iteration) > Window.FULL or self._chars > room
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
-        lines = [self._stuck_text(stuck_type)] if stuck_type else []
-        left = max(0, self.max_iterations - iteration)
-        lines.append(urgency_marker(self.windows.at(iteration), left))
-        return "\n".join(filter(None, lines))
+        stuck = self._stuck_text(stuck_type) if stuck_type else ""
+        left, window = max(0, self.max_iterations - iteration), window_at(iteration)
+        marker = ""
+        if window is Window.EMERGENCY:
+            marker = f"[EMERGENCY: {left} iterations remaining. Synthesize NOW.]"
+        elif window is Window.AGGRESSIVE:
+            marker = f"[{left} iterations left. Complete your answer.]"
+        return self._remembered([stuck, marker], stuck)
+
+    def _remembered(self, lines: Iterable[str], stuck: str) -> str:
+        if text := "\n".join(filter(None, lines)):
+            self._told[text] = stuck
+        return text
 
     def build_optimized_messages(
         self, messages: Iterable[Mapping[str, Any]], iteration: int
@@ -138,103 +142,52 @@ class DualTrackContext:
         said at the end of the list is among the markers; what it said before is left out. `messages` is not changed.
         """
         own = [as_message(message) for message in messages]
-        system, asked = self._begin
-        history, results = self.conversation_history, self.tool_results
-        question, parts = take_apart(own, system, asked, history, results)
+        question, parts = self._taken_apart(own)
         markers = self._markers(parts, iteration, own)
         last = {"role": "user", "content": markers or GO_ON}
-        room = self.max_tokens - self._size([system, question, *flatten(parts.latest), last])
-        kept = self._fitted(parts, self.windows.at(iteration), room)
-        text = "\n".join([FACTS_HEADER, *map(text_of, flatten(kept.facts))])
+        room = self.max_tokens - tokens([self._system, question, last])
+        found: dict[str, list[Message]] = {"history": [], "fact": [], "work": []}
+        for piece in _fitted(parts, window_at(iteration), room):
+            found[piece.place] += piece.messages
+        text = "\n".join([FACTS_HEADER, *map(text_of, found["fact"])])
         # as tool messages, results whose call is gone would be orphans
-        facts = [{"role": "user", "content": text}] if kept.facts else []
-        after = flatten(kept.work, parts.latest)
-        built = [system, *flatten(kept.history), question, *facts, *after]
+        known = [{"role": "user", "content": text}] if found["fact"] else []
+        built = [self._system, *found["history"], question, *known, *found["work"]]
         return [*built, last] if markers or built[-1]["role"] == "assistant" else built
 
-    def _markers(self, parts: Parts, iteration: int, own: Sequence[Message]) -> str:
+    def _taken_apart(self, own: Sequence[Message]) -> tuple[Message, list[Piece]]:
+        """Return the question as the list has it, and what is around it without what an earlier build had added."""
+        rest = [m for at, m in enumerate(own) if not self._is_own(at, m)]
+        history = self.conversation_history
+        at = len(history) if rest[: len(history)] == history else 0
+        before, after, question = rest[:at], rest[at:], self._question
+        for n, message in enumerate(after):
+            if message.get("role") == "user" and text_of(message) == self.user_message:
+                before, after, question = [*before, *after[:n]], after[n + 1 :], bare(message)
+                break
+        work = pieces(after, "work")
+        known = facts(self.tool_results, work)
+        return question, [*pieces(before or history, "history"), *known, *work]
+
+    def _is_own(self, at: int, message: Message) -> bool:
+        text = text_of(message)
+        if message.get("role") in {"system", "developer"}:
+            return at == 0 or text == self.system_prompt
+        added = text in self._told or text.startswith(f"{FACTS_HEADER}\n")
+        return message.get("role") == "user" and added
+
+    def _markers(self, parts: Iterable[Piece], iteration: int, own: Sequence[Message]) -> str:
         latest = takewhile(lambda message: message.get("role") == "user", reversed(own))
-        told = (stuck_lines(text_of(message)) for message in latest)
-        lines = next(filter(None, told), [])  # what a stuck agent was told last
-        if iteration >= self.windows.progress_from:
-            used = sum(len(piece.messages) - 1 for piece in parts.work)
-            pages = _count(self.research_context.get("pages_read"))
-            used = max(len(self.tool_results), used)
-            lines.append(progress_marker(iteration, self.max_iterations, used, pages))
-        lines.append(self.inject_urgency(iteration))
-        return "\n".join(filter(None, lines))
-
-    def _fitted(self, parts: Parts, window: Window, room: int) -> Parts:
-        """Return what fits: of a stricter window, then without the oldest; the newest result is rather shortened."""
-        kept = self._windowed(parts, window)
-        while window < Window.AGGRESSIVE and self._size(flatten(*kept)) > room:
-            window = Window(window + 1)
-            kept = self._windowed(parts, window)
-        size = self._size(flatten(*kept))
-        newest = next((piece for piece in reversed(kept.work) if piece.kind == "pair"), None)
-        for pieces in kept:
-            for piece in list(pieces):
-                if size > room and piece is not newest:
-                    pieces.remove(piece)
-                    size -= self._size(piece.messages)
-        if newest and size > room:
-            kept.work[:] = self._shortened(newest, room)
-        return kept
-
-    def _windowed(self, parts: Parts, window: Window) -> Parts:
-        """Return what a window leaves, but for what the user said last: that always stays."""
-        history, facts, work, latest = parts
-        if window is Window.FULL:
-            return parts._replace(latest=[])
-        if window is Window.MODERATE:
-            # each exchange is a user's message with all that answers it
-            count = self.windows.moderate_exchanges
-            starts = [at for at, piece in enumerate(history) if piece.kind == "user"]
-            first = starts[-count] if len(starts) > count > 0 else 0
-            exchanges = history[first:] if count > 0 else []
-            return Parts(exchanges, facts, self._last_thoughts(work), [])
-        calls = [piece.without_thought() for piece in work]
-        pairs = [piece for piece in calls if piece.kind == "pair"]
-        if window is Window.EMERGENCY:
-            # so many results in all, but always the newest pair
-            left, newest, pairs = self.windows.emergency_results, pairs[::-1], []
-            for pair in newest:
-                results = len(pair.messages) - 1
-                if pairs and results > left:
-                    break
-                left -= results
-                pairs.append(pair)
-            facts = facts[-left:] if left > 0 else []
-        said = [] if latest else [piece for piece in calls if piece.kind == "user"][-1:]
-        kept = {*pairs, *said}
-        return Parts([], facts, [piece for piece in calls if piece in kept], [])
-
-    def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
-        """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
-        count = self.windows.moderate_thoughts
-        listed = [piece for piece in work if piece.thought]
-        texts = {"", *(piece.thought for piece in listed)}
-        unlisted = [
-            Piece("thought", ({"role": "assistant", "content": text},))
-            for text in (self.thinking_blocks[-count:] if count else ())
-            if text.strip() not in texts
-        ]
-        dropped = {*listed[: max(0, len(listed) + len(unlisted) - count)]}
-        kept = [p for p in work if p.kind != "thought" or p not in dropped]
-        return [*(p.without_thought() if p in dropped else p for p in kept), *unlisted]
-
-    def _shortened(self, pair: Piece, room: int) -> list[Piece]:
-        call, *results = pair.messages
-        chars = max(len(text_of(result)) for result in results)
-        while chars >= _SHORTEST_RESULT_CHARS:
-            shorter = [{**one, "content": without_middle(text_of(one), chars)} for one in results]
-            if self._size([call, *shorter]) <= room:
-                return [Piece("pair", (call, *shorter))]
-            chars = chars * 3 // 4
-        return []
-
-    def _size(self, messages: Iterable[Message]) -> int:
-        return sum(map(self.windows.tokens, messages))
+        told = (self._told.get(text_of(message)) for message in latest)
+        stuck = next(filter(None, told), "")  # what a stuck agent was told last
+        progress = ""
+        if iteration >= PROGRESS_FROM:
+            pages = self.research_context.get("pages_read")
+            read = len(pages) if isinstance(pages, Sized) else int(pages or 0)
+            listed = sum(piece.results for piece in parts if piece.place == "work")
+            used = max(len(self.tool_results), listed)
+            progress = progress_marker(iteration, self.max_iterations, used, read)
+        return self._remembered([stuck, progress, self.inject_urgency(iteration)], stuck)
 
     def _stuck_text(self, stuck_type: str) -> str:
         if stuck_type == "theme_loop":
@@ -252,7 +205,62 @@ class DualTrackContext:
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, int):
-        return int(value)
-    return len(value) if isinstance(value, list | tuple | set | frozenset | dict) else 0
+def _fitted(parts: list[Piece], window: Window, room: int) -> list[Piece]:
+    """Return what fits: of a stricter window, then without the oldest; the newest results are rather shortened."""
+    kept = _windowed(parts, window)
+    while window < Window.AGGRESSIVE and _size(kept) > room:
+        window = Window(window + 1)
+        kept = _windowed(parts, window)
+    newest = next((one for one in reversed(kept) if one.place == "work" and one.results), None)
+    asked = kept[-1] if kept and kept[-1].said else None
+    excess = _size(kept) - room
+    for piece in list(kept):
+        if excess > 0 and piece not in (newest, asked):
+            kept.remove(piece)
+            excess -= tokens(piece.messages)
+    if newest and excess > 0:
+        at = kept.index(newest)
+        kept[at : at + 1] = _shortened(newest, tokens(newest.messages) - excess)
+    return kept
+
+
+def _windowed(parts: list[Piece], window: Window) -> list[Piece]:
+    """Return what a window leaves; the newest call with its results and what the user said last always stay."""
+    if window is Window.FULL:
+        return list(parts)
+    moderate = window is Window.MODERATE
+    exchanges = thoughts = MODERATE_KEEPS if moderate else 0
+    results = EMERGENCY_RESULTS if window is Window.EMERGENCY else sys.maxsize
+    kept, has_results, has_said = list[Piece](), False, False
+    for piece in reversed(parts):
+        is_thought = piece.place == "work" and bool(piece.thought)
+        thoughts -= is_thought
+        if piece.place == "history":  # an exchange is a user's message with all that answers it
+            drop = exchanges <= 0
+            exchanges -= piece.messages[0]["role"] == "user"
+        elif piece.results:
+            drop = has_results and piece.results > results
+            results = 0 if drop else results - piece.results
+            has_results = True
+        else:
+            drop = not moderate and has_said if piece.said else thoughts < 0
+            has_said = has_said or piece.said
+        if not drop:
+            bare_pair = is_thought and thoughts < 0
+            kept.append(piece.without_thought() if bare_pair else piece)
+    return kept[::-1]
+
+
+def _size(kept: Iterable[Piece]) -> int:
+    return sum(tokens(piece.messages) for piece in kept)
+
+
+def _shortened(pair: Piece, room: int) -> list[Piece]:
+    call, *results = pair.messages
+    chars = max(len(text_of(result)) for result in results)
+    while chars >= _SHORTEST_RESULT_CHARS:
+        shorter = [{**one, "content": without_middle(text_of(one), chars)} for one in results]
+        if tokens([call, *shorter]) <= room:
+            return [Piece(pair.place, (call, *shorter))]
+        chars = chars * 3 // 4
+    return []

@@ -1,22 +1,19 @@
-"""An agent's message list taken apart: into pieces that are kept or dropped whole, and what an earlier build added.
+"""An agent's message list in pieces that are kept or dropped whole.
 
 Strict servers refuse a tool message without its call, a call without its result, an empty message and a second
 system prompt, so no piece is half of a pair, or such a message. Messages are OpenAI-style dicts.
 """
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from clew_shared.prompt.windows import stuck_lines
+from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN
 
 Message = dict[str, Any]
-
-GO_ON = "[Continue: one tool call, or your answer.]"
-"""Added after an assistant's message: strict servers do not answer one."""
-
-FACTS_HEADER = "[EARLIER RESULTS]"
 
 _SPEAKERS = frozenset(("assistant", "tool", "user"))
 _OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
@@ -25,42 +22,36 @@ _OF_REASONING = ("reasoning_content", "reasoning")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Messages kept or dropped together: a `pair` is an assistant's tool calls with all results, a `thought` its text.
+    """A message, or an assistant's tool calls with all results; it stands before the question, or after it.
 
-    What the user said is a piece of its own.
+    A fact is a result whose call is no longer in the list, as text.
     """
 
-    kind: Literal["pair", "thought", "user"]
+    place: Literal["history", "fact", "work"]
     messages: tuple[Message, ...]
+
+    @property
+    def said(self) -> bool:
+        """Whether it is the user's message after the question."""
+        return self.place == "work" and self.messages[0]["role"] == "user"
+
+    @property
+    def results(self) -> int:
+        return int(self.place == "fact") or len(self.messages) - 1
 
     @property
     def thought(self) -> str:
         """What the assistant wrote, alone or beside its calls; "" for nothing."""
-        if self.kind == "user":
-            return ""
-        said = self.messages[0]
-        texts = (text_of(said), *(said.get(name) for name in _OF_REASONING))
-        return next((t.strip() for t in texts if isinstance(t, str) and t.strip()), "")
+        first = self.messages[0]
+        texts = (text_of(first), *(first.get(name) for name in _OF_REASONING))
+        said = next((t for t in texts if isinstance(t, str) and t.strip()), "")
+        return said if first["role"] == "assistant" else ""
 
     def without_thought(self) -> "Piece":
-        """Return a pair with nothing but its calls and results; any other piece as it is."""
-        if self.kind != "pair" or not self.thought:
-            return self
+        """Return a pair with nothing but its calls and results."""
         call, *results = self.messages
         bare_call = {name: v for name, v in call.items() if name not in _OF_REASONING}
-        return replace(self, messages=({**bare_call, "content": ""}, *results))
-
-
-class Parts(NamedTuple):
-    """A list's pieces by where they stand: before the question, or after it; `latest` is what the user said last.
-
-    `facts` are the results whose call is no longer in the list, as text.
-    """
-
-    history: list[Piece]
-    facts: list[Piece]
-    work: list[Piece]
-    latest: list[Piece]
+        return Piece(self.place, ({**bare_call, "content": ""}, *results))
 
 
 def as_message(message: Any) -> Message:
@@ -82,85 +73,55 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def flatten(*parts: Iterable[Piece]) -> list[Message]:
-    """Return the messages of pieces as one list."""
-    return [message for pieces in parts for piece in pieces for message in piece.messages]
+def json_chars(message: Mapping[str, Any]) -> int:
+    """Return the characters of a message as JSON, by which its tokens are estimated."""
+    return len(json.dumps(message, ensure_ascii=False, default=str))
 
 
-def take_apart(
-    messages: Sequence[Message],
-    system: Message,
-    question: Message,
-    history: list[Message],
-    results: Sequence[Message],
-) -> tuple[Message, Parts]:
-    """Take the agent's own list apart: its question, and what is around it.
+def tokens(messages: Iterable[Message]) -> int:
+    """Return an estimate of the tokens of messages, calls and framing included."""
+    return sum(math.ceil(json_chars(one) / JSON_CHARS_PER_TOKEN) for one in messages)
 
-    `results` are all tool results so far. What an earlier build had added is left out, since it is made again each
-    time. The `history` of the question is used where the list has none.
+
+def pieces(messages: Sequence[Message], place: Literal["history", "work"]) -> list[Piece]:
+    """Return the pieces of a list; results whose call is missing or incomplete are left out.
+
+    Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
+    and a later system message, become the user's.
     """
-    rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
-    start = len(history) if rest[: len(history)] == history else 0
-    before, after = rest[:start], rest[start:]
-    for at, message in enumerate(after, start):
-        if message.get("role") == "user" and text_of(message) == question["content"]:
-            before, after, question = rest[:at], rest[at + 1 :], _bare(message)
-            break
-    work = _cut(after)
-    end = max((n for n, piece in enumerate(work, start=1) if piece.kind != "user"), default=0)
-    facts = _facts_without_calls(work, results)
-    return question, Parts(_cut(before or history), facts, work[:end], work[end:])
+    found: list[Piece] = []
+    for at, message in enumerate(messages, start=1):
+        role = _role(message)
+        if role == "assistant" and (results := _results_after(message, messages[at:])):
+            found.append(Piece(place, (message, *results)))
+        elif role == "assistant" and text_of(message).strip():
+            found.append(Piece(place, (bare(message),)))
+        elif role == "user" and message.get("content"):
+            plain = {"role": "user", "content": message["content"]}
+            found.append(Piece(place, (bare(message) if message.get("role") == "user" else plain,)))
+    return found
 
 
-def _is_own(at: int, message: Message, system: Message) -> bool:
-    text = text_of(message)
-    if message.get("role") in {"system", "developer"}:
-        return at == 0 or text == system["content"]
-    added = text == GO_ON or text.startswith(f"{FACTS_HEADER}\n") or stuck_lines(text) is not None
-    return message.get("role") == "user" and added
-
-
-def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) -> list[Piece]:
-    paired = Counter(_result_key(result) for piece in pieces for result in piece.messages[1:])
-    facts: list[Piece] = []
+def facts(results: Sequence[Message], work: Iterable[Piece]) -> list[Piece]:
+    """Return those of all results so far whose call is not in the list."""
+    paired = Counter(_result_key(result) for piece in work for result in piece.messages[1:])
+    found: list[Piece] = []
     for result in reversed(results):
         key = _result_key(result)
         paired[key] -= 1
         if paired[key] < 0:
             name = f"{result['name']}: " if result.get("name") else ""
-            facts.append(
-                Piece("user", ({"role": "user", "content": f"- {name}{text_of(result)}"},))
-            )
-    return facts[::-1]
+            text = f"- {name}{text_of(result)}"
+            found.append(Piece("fact", ({"role": "user", "content": text},)))
+    return found[::-1]
 
 
 def _result_key(result: Message) -> str:
     return str(result.get("tool_call_id") or text_of(result))
 
 
-def _cut(messages: Sequence[Message]) -> list[Piece]:
-    """Return the pieces of a list; results whose call is missing or incomplete are left out.
-
-    Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
-    and a later system message, become the user's.
-    """
-    pieces: list[Piece] = []
-    for at, message in enumerate(messages, start=1):
-        role = _role(message)
-        if role == "assistant":
-            results = _results_after(message, messages[at:])
-            if results and len(results) == len(message["tool_calls"]):
-                pieces.append(Piece("pair", (message, *results)))
-            elif text_of(message).strip():
-                pieces.append(Piece("thought", (_bare(message),)))
-        elif role == "user" and message.get("content"):
-            plain = {"role": "user", "content": message["content"]}
-            said = _bare(message) if message.get("role") == "user" else plain
-            pieces.append(Piece("user", (said,)))
-    return pieces
-
-
 def _results_after(call: Message, messages: Sequence[Message]) -> list[Message]:
+    """Return the results of an assistant's calls, none where one is missing."""
     calls = call.get("tool_calls") or ()
     asked = (one.get("id") if isinstance(one, Mapping) else getattr(one, "id", "") for one in calls)
     waiting = Counter(str(one) for one in asked if one)  # a call without an id can have no result
@@ -171,7 +132,7 @@ def _results_after(call: Message, messages: Sequence[Message]) -> list[Message]:
             break
         waiting[answered] -= 1
         results.append({**message, "role": "tool", "content": message.get("content") or ""})
-    return results
+    return results if len(results) == len(calls) else []
 
 
 def _role(message: Message) -> str:
@@ -180,5 +141,6 @@ def _role(message: Message) -> str:
     return role if role in _SPEAKERS else "user"
 
 
-def _bare(message: Message) -> Message:
+def bare(message: Message) -> Message:
+    """Return a message without what belongs to calls."""
     return {key: value for key, value in message.items() if key not in _OF_CALLS}
