@@ -45,9 +45,10 @@ def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     assert [s.status for s in state.goal.tasks[0].subtasks] == ["completed", "in_progress"]
     assert (state.subtask.attempts, state.subtask.last_failure) == (1, "boom")
     assert state.loop_counts == {signature(*PYTEST): 3}
-    assert state.blocked_actions == [signature(*PYTEST)]
+    assert state.blocked_actions == ['run_cmd::{"cmd":["pytest","-q"]}']
     assert state.last_probe_state == {"pkg_exists": True, "pytest_ok": False}
     assert len(state.subtask.actions) == 3
+    assert opened("Another thing").state.loop_counts == {}
 
 
 def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
@@ -75,8 +76,8 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
 
 def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
     planned(ctx)
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
+    assert [ctx.record_action(*PYTEST) for _ in range(3)] == [True, True, False]
+    assert "run_cmd" in ctx.get_loop_summary()
     ctx.state.blocked_actions.clear()
     assert ctx.record_action(*PYTEST)
     assert ctx.state.loop_counts == {signature(*PYTEST): 1}

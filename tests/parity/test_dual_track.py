@@ -105,3 +105,30 @@ def test_the_marker_counts_pages_that_are_listed_or_numbered(pages, read):
     ctx = context()
     ctx.research_context["pages_read"] = pages
     assert f"| {read} pages read]" in ctx.build_optimized_messages(opening(), 7)[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "acts", "stuck"),
+    [
+        (["The planet Mars", "A planet again", "Planets all"], True, None),
+        (["I plan to do it", "Let me plan first", "A plan"], True, "theme_loop"),
+        (["One", "Two", "Three"], False, "repeated_planning"),
+    ],
+)
+def test_thoughts_of_one_theme_or_without_a_tool_are_a_loop(thoughts, acts, stuck):
+    ctx = context()
+    for text in thoughts:
+        ctx.add_thinking(text, has_tool_calls=acts)
+    assert ctx.detect_stuck_loop(3) == stuck
+    assert ctx.detect_stuck_loop(8) == (stuck or "no_progress")
+
+
+def test_what_a_stuck_agent_was_told_last_is_said_once():
+    ctx, messages = context(), research(2)
+    for _ in range(2):
+        said = ctx.inject_urgency(3, "repeated_planning")
+        messages = ctx.build_optimized_messages([*messages, {"role": "user", "content": said}], 3)
+    assert [text for text in contents(messages) if "Take action" in text] == [said]
+    assert messages[-1]["content"] == said
+    again = ctx.build_optimized_messages([*messages, *pair(3)], 3)
+    assert not any("Take action" in text for text in contents(again))

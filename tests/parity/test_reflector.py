@@ -61,6 +61,7 @@ def test_patterns_that_were_seen_give_lessons_of_their_category(calls, category,
         [cmd("pytest"), edit("a.py")],
         [edit("a.py"), read("a.py")],
         [read("a.py"), search("main")],
+        [LIST],
     ],
 )
 def test_the_other_order_teaches_nothing(calls):

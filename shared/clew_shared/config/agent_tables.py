@@ -1,7 +1,6 @@
 """What the tables of `config.toml` have in common, and the agents: one frozen class for each kind. Pure data."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -49,21 +48,6 @@ def shaped(pattern: str, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _text(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("must contain no NUL characters")
-    return text
-
-
-def _path(text: str) -> str:
-    if text.startswith("~") and text[1:2] not in ("", "/"):
-        try:
-            Path(text).expanduser()
-        except RuntimeError:
-            raise ValueError(f"must be a path; {text!r} begins with an unknown user") from None
-    return _text(text)
-
-
 def _begins_with_program(command: tuple[str, ...]) -> tuple[str, ...]:
     first = command[0]
     if not first or (first.startswith("~") and not first.startswith("~/")):
@@ -76,16 +60,14 @@ SecondsOrZero = Annotated[float, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 AtLeastTwo = Annotated[int, Field(ge=2)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
-Texts = Annotated[tuple[Annotated[str, AfterValidator(_text)], ...], Field(strict=False)]
-PathText = Annotated[str, Field(min_length=1), AfterValidator(_path)]
-AbsolutePath = Annotated[
-    str, shaped(r"(?s)[/~].*", "an absolute path or begin with ~/"), AfterValidator(_path)
-]
+_TEXT = shaped(r"[^\0]*", "text without NUL characters")
+_OTHER_HOME = "a path; another user's home is named by its absolute path"
+Texts = Annotated[tuple[Annotated[str, _TEXT], ...], Field(strict=False)]
+PathText = Annotated[str, Field(min_length=1), shaped(r"(?!~[^/])[^\0]*", _OTHER_HOME)]
+AbsolutePath = Annotated[str, shaped(r"(?:/|~(?=/|\Z))[^\0]*", "an absolute path or begin with ~/")]
 AbsolutePaths = Annotated[tuple[AbsolutePath, ...], Field(strict=False)]
 Program = Annotated[
-    str,
-    shaped(r"(?s)[^/]+|[/~].*", "a program's name, absolute path or begin with ~/"),
-    AfterValidator(_path),
+    str, shaped(r"[^/~\0][^/\0]*|~?/[^\0]*", "a program's name, absolute path or begin with ~/")
 ]
 
 ModeSetting = Literal["auto", "tools", "json"]

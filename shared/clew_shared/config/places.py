@@ -85,14 +85,11 @@ def default_places(env: Mapping[str, str]) -> Places | None:
 
 
 def expanded(path: str, env: Mapping[str, str]) -> Path:
-    """Return the path with a leading `~` replaced by HOME, and `~NAME` by that user's home."""
+    """Return the path with a leading `~` replaced by HOME; PlacesError for another user's home."""
     if path == "~" or path.startswith("~/"):
         return _user_home(env) / path[2:]
     if path.startswith("~"):
-        try:
-            return Path(path).expanduser()
-        except RuntimeError:
-            raise PlacesError(f"{path}: no such user on this machine") from None
+        raise PlacesError(f"{path}: name the home of another user by its absolute path")
     return Path(path)
 
 

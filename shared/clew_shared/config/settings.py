@@ -132,7 +132,7 @@ class _Source:
     """One config: what its file and the environment give, and where each value is."""
 
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
-        self._origin, self._env = origin, env
+        self._origin = origin
         self._lines = key_lines(text)
         self._overrides: dict[Location, str] = {}  # variables, by the place that they set
         self._raw: dict[str, Any] = {}
@@ -186,8 +186,6 @@ class _Source:
         try:
             settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
-            if self._respelled(error.errors()):
-                return self._validated()
             for details in error.errors():
                 at = _location(details)
                 self._faults.append((self._place(at), _sentence(details, at, self._raw)))
@@ -195,20 +193,6 @@ class _Source:
             if not self._faults:
                 return settings
         raise SettingsError(sorted(self._faults, key=_by_line))
-
-    def _respelled(self, errors: list[ErrorDetails]) -> bool:
-        """Restore the spelling of a variable whose `123` or `true` was meant as text; return whether any was."""
-        found = False
-        for one in errors:
-            name = self._overrides.get(at := _location(one))
-            if (
-                name
-                and one["type"] in {"string_type", "literal_error"}
-                and not isinstance(one["input"], str)
-            ):
-                self._put([part.lower().replace("-", "_") for part in at], self._env[name])
-                found = True
-        return found
 
     def _place(self, location: Location) -> str:
         """Return where the key, or what is nearest around it, was written."""

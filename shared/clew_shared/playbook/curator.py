@@ -18,25 +18,6 @@ _FILLERS = _words(
     "was will would should shall must can could may do does have has please ok okay any all each every "
     "always use using need needs code suite existing them making"
 )
-_SYNONYMS = {
-    "folder": "directory",
-    "dir": "directory",
-    "execut": "run",
-    "launch": "run",
-    "modify": "chang",
-    "alter": "chang",
-    "modification": "chang",
-    "delet": "remov",
-    "verify": "check",
-    "ensur": "check",
-    "inspect": "check",
-    "examin": "check",
-    "look": "check",
-    "packag": "dependency",
-    "requirement": "dependency",
-    "repo": "repository",
-}
-_OPPOSITES = {"disabl": "enabl", "exclud": "includ", "forbid": "allow", "deny": "allow"}
 _SWAPPED_BY = frozenset({"over", "than", "instead"})
 _DIRECTIONS = frozenset({"from", "into", "onto"}) | _SWAPPED_BY
 _TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
@@ -144,8 +125,6 @@ def _flagged(words: list[str]) -> list[tuple[str, bool]]:
         if word in _NEGATIONS or (word == "stop" and following.endswith("ing")):
             negated = not negated
         elif word not in _FILLERS:
-            root = word if _is_particular(word) else stem(word)
-            root = _SYNONYMS.get(root, root)
-            found.append((_OPPOSITES.get(root, root), negated != (root in _OPPOSITES)))
+            found.append((word if _is_particular(word) else stem(word), negated))
             negated = False
     return found

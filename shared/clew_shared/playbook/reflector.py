@@ -290,16 +290,14 @@ def wrote_test_first(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
     return [writes[0], code, run] if run else ()
 
 
-def blamed(matches: Matcher, output: str = "", *, listed: bool | None = None) -> Trigger:
-    """Find the failed step of a run by its kind, a pattern in its output, and whether a list came before it."""
+def blamed(matches: Matcher, output: str = "") -> Trigger:
+    """Find the failed step of a run by its kind and a pattern in its output."""
     pattern = re.compile(output, re.IGNORECASE)
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
         step = _to_blame(done)
-        if step is None or not matches(step) or not pattern.search(step.call.output):
-            return ()
-        was_listed = any(one.kind is Kind.LIST and one.number < step.number for one in done)
-        return (step,) if listed in {None, was_listed} else ()
+        found = step and matches(step) and pattern.search(step.call.output)
+        return (step,) if step and found else ()
 
     return find
 
@@ -322,7 +320,6 @@ def _is_command(step: ToolStep) -> bool:
 
 
 _PROGRAMS = (Kind.RUN, Kind.TEST, Kind.BUILD)
-_LIMITED = r"too many requests|rate.?limit|\b429\b|quota exceeded"
 _MISSING = r"command not found|No module named|ModuleNotFoundError|Cannot find module"
 _UNMATCHED = r"did not appear verbatim|not found in|is not in|no match|not unique|is \d+ times in"
 
@@ -347,8 +344,6 @@ SUCCESS_RULES: tuple[Rule, ...] = (
 )
 
 ERROR_RULES: tuple[Rule, ...] = (
-    Rule("error_handling", 0.85, blamed(lambda _: True, _LIMITED),
-         "When a server limits the rate, wait before the next request instead of repeating it"),
     Rule("error_handling", 0.8, blamed(_is_command, _MISSING),
          "When a module or command is missing, install it and only then repeat the command"),
     Rule("error_handling", 0.8, blamed(lambda _: True, r"permission denied|not permitted|EACCES"),
@@ -357,15 +352,11 @@ ERROR_RULES: tuple[Rule, ...] = (
          "When the text to replace is missing or not unique, read the file and copy more of it exactly"),
     Rule("error_handling", 0.74, blamed(of_kind(Kind.TEST), r"assert|\d+ failed|\bFAILED\b"),
          "When a test fails, read the failing assertion and change the code before testing again"),
-    Rule("error_handling", 0.7, blamed(of_kind(Kind.READ), listed=False),
+    Rule("error_handling", 0.7, blamed(of_kind(Kind.READ)),
          "When a file cannot be read, list its directory to find the right path"),
-    Rule("error_handling", 0.65, blamed(of_kind(Kind.READ), listed=True),
-         "When a file cannot be read although its directory was listed, take the path as listed"),
     Rule("error_handling", 0.65, blamed(_is_command),
          "When a command fails, verify the environment (folder, tools, dependencies) first"),
     Rule("error_handling", 0.6, blamed(of_kind(Kind.WRITE, Kind.GIT_CHANGE)),
          "When a change fails, check its preconditions: that the file is there and as expected"),
-    Rule("error_handling", 0.6, blamed(lambda step: step.kind is Kind.OTHER and not step.is_shell, r"\S"),
-         "When a tool refuses a call, correct the argument that its message names"),
 )
 # fmt: on

@@ -6,7 +6,7 @@ receive. Unknown fields are ignored, so that an older agent understands a newer 
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from clew_shared.core.answers import Advice
 from clew_shared.core.journal import TurnsLeft
@@ -16,21 +16,9 @@ ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
 
 
 class AnswerModel(BaseModel):
-    """A part of an answer: frozen, and read without regard to fields that it does not know.
-
-    A null where there is none in this version is read as if the field were missing.
-    """
+    """A part of an answer: frozen, and read without regard to fields that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or None not in data.values():
-            return data
-        fields = cls.model_fields
-        nullable = {name for name, field in fields.items() if field.default is None}
-        return {k: v for k, v in data.items() if v is not None or k in nullable or k not in fields}
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that were set, as JSON values."""

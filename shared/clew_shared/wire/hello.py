@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
 from clew_shared.config.tables import ContextSettings
 from clew_shared.core.journal import TurnsLeft
@@ -214,17 +214,11 @@ class HelloState(AnswerModel):
         return [s for s in subtasks if s.status == StepStatus.PENDING]
 
 
-class _ConfigTable(AnswerModel):
-    """A table of the configuration: keys that agents do not read are passed on as they are."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 class ContextOptions(ContextSettings, strict=False, extra="allow"):
     """`[context]`; keys that are not known here are passed on as they are."""
 
 
-class AgentOptions(_ConfigTable):
+class AgentOptions(AnswerModel, extra="allow"):
     """The agent's own table, as far as the llm agent reads it."""
 
     base_url: str = ""
@@ -240,7 +234,7 @@ class HelloOptions(AnswerModel):
 
     agent: AgentOptions = AgentOptions()
     context: ContextOptions = ContextOptions()
-    playbook: _ConfigTable = _ConfigTable()
+    playbook: dict[str, object] = Field(default_factory=dict)
 
 
 class GoalTerms(AnswerModel):
