@@ -52,10 +52,6 @@ class LedgerUnwell(LedgerError):
     """The disk is full or failing, or another program holds the file: a later start may succeed."""
 
 
-class LedgerTooNew(LedgerError):
-    """The ledger was written by a newer clew than this one."""
-
-
 class LedgerCorrupt(LedgerError):
     """The file is not a ledger, or it is damaged; it is never repaired silently."""
 

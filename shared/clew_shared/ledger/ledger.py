@@ -98,7 +98,7 @@ class Ledger(ReadSide):
         `lock` is the ledger's own, held by the caller; without it, the ledger holds its lock until it is closed.
         `vfs` names an SQLite file system that was registered with apsw, for tests of failing disks.
 
-        Raises LockError, or LedgerTooNew, LedgerCorrupt, LedgerError (not durable there, not readable).
+        Raises LockError, LedgerCorrupt, LedgerError (too new, not durable there, not readable).
         """
         with ExitStack() as undo, opening.explained(path):
             held = lock or undo.enter_context(acquire(beside(path), role=WRITER))

@@ -18,7 +18,7 @@ import apsw
 
 from clew_shared.files import sync
 from clew_shared.ledger import schema
-from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
+from clew_shared.ledger.errors import LedgerError, LedgerUnwell, corrupt
 
 WAL_PAGES_MAX = 1_000  # 4 MB: beyond it a checkpoint is due
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
@@ -135,7 +135,7 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
         raise corrupt(path, "is a database of another program")
     if version > known:
         what = f"has version {version}, this clew knows versions up to {known}"
-        raise LedgerTooNew(path, what, "run the newer clew that wrote it; nothing was changed")
+        raise LedgerError(path, what, "run the newer clew that wrote it; nothing was changed")
     return version
 
 

@@ -217,7 +217,7 @@ class Reader(ReadSide):
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open an existing ledger; raises LedgerError, LedgerEmpty, LedgerTooNew or LedgerCorrupt."""
+        """Open an existing ledger; raises LedgerError, LedgerEmpty or LedgerCorrupt."""
         with explained(path):
             refuse_remains(path)
         reader = cls(path)

@@ -127,8 +127,8 @@ class AgentClient:
 
     async def finish(self, *, success: bool, summary: str, tests_changed: str = "") -> Finished:
         """End the goal; a success is accepted where its checks pass, and what judges it was not changed."""
-        why = {"tests_changed": tests_changed} if tests_changed else {}
-        return await self.ask(Finished, "finish", success=success, summary=summary, **why)
+        told = {"success": success, "summary": summary, "tests_changed": tests_changed}
+        return await self.ask(Finished, "finish", **told)
 
     async def think(self, text: str, *, has_tool_calls: bool) -> Noted:
         return await self.ask(Noted, "think", text=text, has_tool_calls=has_tool_calls)

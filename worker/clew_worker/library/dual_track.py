@@ -212,7 +212,7 @@ def _fitted(parts: list[Piece], window: Window, room: int) -> list[Piece]:
         window = Window(window + 1)
         kept = _windowed(parts, window)
     newest = next((one for one in reversed(kept) if one.place == "work" and one.results), None)
-    asked = kept[-1] if kept and kept[-1].said else None
+    asked = parts[-1] if parts and parts[-1].said else None
     excess = _size(kept) - room
     for piece in list(kept):
         if excess > 0 and piece not in (newest, asked):

@@ -6,7 +6,7 @@ log relies on that assessment, while the daemon judges progress by evidence.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,13 +17,11 @@ from pydantic import (
     NonNegativeFloat,
     NonNegativeInt,
     ValidationError,
-    model_validator,
 )
 
 from clew_shared.prompt import reasoning
-from clew_shared.prompt.reasoning import FOUND_CHARS, as_text, relevant_lines
+from clew_shared.prompt.reasoning import as_text, relevant_lines
 from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN
-from clew_shared.text.shorten import in_one_line
 from clew_shared.text.validation import faults_of
 
 MAX_RAW_OUTPUT_CHARS = 1000
@@ -67,8 +65,7 @@ class Cost(_RecordPart):
 class ToolCallRecord(_RecordPart):
     """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
 
-    `name`, `args` and `result` are read as `tool`, `params` and `raw_output`. A cost without a time
-    gets the `execution_time` (seconds).
+    `name`, `args` and `result` are read as `tool`, `params` and `raw_output`; `execution_time` is in seconds.
     """
 
     tool: Annotated[str, Field(min_length=1)] = _named("tool", "name")
@@ -82,12 +79,6 @@ class ToolCallRecord(_RecordPart):
     learning: Text = ""
     relevance: Literal["high", "medium", "low"] = "medium"
     next_suggested_actions: Text = ""
-
-    @model_validator(mode="after")
-    def _time_the_cost(self) -> Self:
-        if "time" not in self.cost.model_fields_set:
-            self.cost = self.cost.model_copy(update={"time": self.execution_time})
-        return self
 
     def line(self) -> str:
         """Return the call and its result in one line."""
@@ -153,7 +144,8 @@ class IterationLog:
     def cost(self) -> dict[str, float]:
         """Return the totals of all calls: `tokens`, `time` in seconds, and the number of `calls`."""
         calls = [call for record in self.records for call in record.tool_calls]
-        tokens, time = sum(c.cost.tokens for c in calls), sum(c.cost.time for c in calls)
+        tokens = sum(c.cost.tokens for c in calls)
+        time = sum(c.cost.time or c.execution_time for c in calls)
         return {"tokens": tokens, "time": time, "calls": len(calls)}
 
 
@@ -164,7 +156,4 @@ def _recovery_prompt(stuck: list[IterationRecord]) -> str:
     if tried:
         lines += ["Tried without success:", *(f"- {line}" for line in tried)]
     lines.append("Do none of these again. Name one different, concrete action, and take it now.")
-    suggested = [call.next_suggested_actions for call in calls if call.next_suggested_actions]
-    if suggested:
-        lines.append(f"Your latest idea: {in_one_line(suggested[-1], FOUND_CHARS)}")
     return "\n".join(lines)

@@ -5,7 +5,6 @@ published files follow. It runs no action.
 """
 
 import hashlib
-import os
 import re
 import sys
 import threading
@@ -16,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
-
-import psutil
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, Verdict, WrongState
@@ -158,11 +155,9 @@ class LocalGoal:
             except ValueError:
                 self._torn = True  # refused before; the recorded state is valid
             with self._turn() as at:
-                state = self.state
-                if not _runs_elsewhere(state.pid, state.pid_created):
-                    self._core.interrupt("closed", at, counts=False)
-                    exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
-                    self._core.emit(exited)
+                self._core.interrupt("closed", at, counts=False)
+                epoch = self.state.epoch
+                self._core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="closed", code=0))
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
@@ -220,15 +215,8 @@ class LocalGoal:
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
-            pid, created = os.getpid(), psutil.Process().create_time()
-            # another process that is still running has the actions in flight
-            if _runs_elsewhere(state.pid, state.pid_created):
-                pid, created = state.pid or pid, state.pid_created
-            else:
-                core.interrupt("the process ended", at, counts=True)
-            epoch = state.epoch + 1
-            own = ev.WorkerStarted(at=at, epoch=epoch, agent="library", pid=pid, created=created)
-            core.emit(own)
+            core.interrupt("the process ended", at, counts=True)
+            core.emit(ev.WorkerStarted(at=at, epoch=state.epoch + 1, agent="library"))
             core.see_world(self._digest(), at)
 
     def _measured(self, report: ActionReport) -> ActionReport:
@@ -289,14 +277,6 @@ def goal_id(text: str) -> str:
     """Return a name for a goal's text: its first words and 8 hex digits of its SHA-256."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower())[:6])[:ID_CHARS_MAX].rstrip("-")
     return f"{words or 'goal'}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def _runs_elsewhere(pid: int | None, created: float) -> bool:
-    if not pid or pid == os.getpid():
-        return False
-    with suppress(psutil.Error):
-        return abs(psutil.Process(pid).create_time() - created) < 1
-    return False
 
 
 def _open(folder: Path) -> TurnLedger:

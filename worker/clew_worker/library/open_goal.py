@@ -50,11 +50,6 @@ class Answer:
     intervention: dict[str, str] | None = None
     escalated_to: str | None = None
 
-    @property
-    def verdict(self) -> str:
-        """The verdict in the terms of the protocol."""
-        return "allowed" if self.allowed else "blocked"
-
     def __bool__(self) -> bool:
         return self.allowed
 
@@ -91,13 +86,6 @@ class WorkState:
     last_probe_state: dict[str, bool]  # facts about the workspace, by name
     loop_counts: dict[str, int]  # attempts by signature, in the current subtask
     blocked_actions: Signatures
-    task: Task | None
-    subtask: Subtask | None
-    goal_id: str
-    restarts: int  # how often the goal was reopened
-    epoch: int  # the number of this opening, from 1
-    iteration: int  # the number of reported turns
-    seq: int  # that of the last recorded event
     recorded: State
 
     def __init__(self, state: State) -> None:

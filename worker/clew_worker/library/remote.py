@@ -80,13 +80,15 @@ class RemoteGoal:
         return self._work
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        return answer_of(self._call(Judged, "record", tool=tool, args=args, **_outcome(report)))
+        told = {"result": report.result, "output": report.output, "changed": report.changed}
+        return answer_of(self._call(Judged, "record", tool=tool, args=args, **told))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
         return answer_of(self._call(Judged, "propose", tool=tool, args=args))
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        return answer_of(self._call(Noted, "outcome", seq=seq, **_outcome(report)), seq)
+        told = {"result": report.result, "output": report.output, "changed": report.changed}
+        return answer_of(self._call(Noted, "outcome", seq=seq, **told), seq)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
@@ -96,8 +98,9 @@ class RemoteGoal:
         self._work.note(self._state)
 
     def complete(self, reason: str, *, success: bool) -> str | None:
-        text = {"summary": reason} if success else {"failure": reason}
-        return self._call(Noted, "complete_subtask", success=success, **text).escalated_to
+        name = "summary" if success else "failure"
+        told = {"success": success, name: reason}
+        return self._call(Noted, "complete_subtask", **told).escalated_to
 
     def advance(self) -> bool:
         self.settle()
@@ -107,8 +110,8 @@ class RemoteGoal:
 
     def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool:
         """End the goal as done or failed; False if the daemon does not accept that."""
-        why = {"tests_changed": tests_changed} if tests_changed else {}
-        answer = self._call(Finished, "finish", success=success, summary=summary, **why)
+        told = {"success": success, "summary": summary, "tests_changed": tests_changed}
+        answer = self._call(Finished, "finish", **told)
         self.failing = {check.name: check.output for check in answer.failing_checks}
         if answer.proof:
             self.failing["proof"] = answer.message
@@ -245,11 +248,6 @@ def _graft(old: P, new: P) -> P:
         else:
             setattr(old, one.name, value)
     return old
-
-
-def _outcome(report: ActionReport) -> dict[str, object]:
-    outcome = {"result": report.result, "output": report.output, "changed": report.changed}
-    return {k: v for k, v in outcome.items() if v is not None}
 
 
 def _planned(task: Task, subtasks: Sequence[Subtask]) -> PlanTask:
