@@ -130,20 +130,15 @@ def limit(default: int = LIMIT, which: str = "") -> Parameter:
     return option("-n", "--limit", "N", text, type=Number(0), callback=shown)
 
 
-def before(which: str) -> Parameter:
-    """Return the option that shows only what was recorded before an event."""
-    return option("--before", "SEQ", f"Only {which}.", type=SEQ)
-
-
 def optional_file(summary: str) -> Parameter:
     """Return the argument FILE, which may be omitted."""
     kind = click.Path(path_type=Path)
     return click.argument("file", metavar="[FILE]", required=False, type=kind, help=summary)
 
 
-def earlier_lines(more: object, what: str, command: str) -> list[Line]:
-    """Return a line on entries that the limit left out, with the command that shows them; none if `more` is false."""
-    return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []
+def earlier_lines(more: object) -> list[Line]:
+    """Return a line on entries that the limit left out; none if `more` is false."""
+    return [[("… earlier ones are left out: -n 0 shows all", "dim")]] if more else []
 
 
 def can_ask() -> bool:

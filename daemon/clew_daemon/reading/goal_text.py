@@ -3,7 +3,6 @@
 Reasons, questions, failures, summaries and outputs of checks are shown whole, and only once.
 """
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -46,7 +45,6 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
         *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
         *([(f"{INDENT}{clean(one)}", "magenta")] for one in detail["blocked_actions"]),
         *_check_lines(detail),
-        *_suggested_check_lines(detail),
         *closing_lines(detail),
     ]
 
@@ -183,19 +181,6 @@ def _check_lines(detail: GoalView) -> list[Line]:
         if not check["passed"]:
             output = clean(check["output"], lines=True).strip()
             lines += [[(f"{INDENT}{line}", "red")] for line in output.splitlines()]
-    return lines
-
-
-def _suggested_check_lines(detail: GoalView) -> list[Line]:
-    """Return the checks that the agent suggests, as front matter to copy."""
-    found = detail.get("suggested_checks")
-    if not found:
-        return []
-    how = " (to require them, copy them into the front matter):"
-    lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
-    for one in found:
-        text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
-        lines.append([(f"{INDENT}  {text}", "")])
     return lines
 
 

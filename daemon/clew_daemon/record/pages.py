@@ -98,7 +98,7 @@ class _LoopFold(EventFold[tuple[int, views.View]]):
 
 
 def loops(
-    ledger: ReadSide, goal: str | None, limit: int | None, before: int | None = None
+    ledger: ReadSide, goal: str | None, limit: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
     goals = ledger.goals_with_loops() if goal is None else [goal]
@@ -106,7 +106,6 @@ def loops(
         {"goal": of, "seq": seq, **one}
         for of in goals
         for seq, one in catch_up(_LoopFold(), ledger, of)
-        if before is None or seq < before
     ]
     every.sort(key=lambda one: int(one["seq"]))
     found = every if limit is None else every[max(0, len(every) - limit) :]
@@ -120,10 +119,10 @@ def event_at(ledger: ReadableEvents, goal: str, seq: int) -> ev.Event | None:
 
 
 def findings(
-    ledger: ReadSide, goal: str | None, limit: int | None, before: int | None = None
+    ledger: ReadSide, goal: str | None, limit: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops as `loops` does, with the fields of `intervened`."""
-    found, more = loops(ledger, goal, limit, before)
+    found, more = loops(ledger, goal, limit)
     return [{**one, **_told(ledger, one)} for one in found], more
 
 

@@ -16,7 +16,7 @@ from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record import pages
 from clew_daemon.record.pages import Step
-from clew_shared.gate.rules import BRING_NEWS, WHAT_ELSE
+from clew_shared.gate.rules import WHAT_ELSE
 from clew_shared.proof import label
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import local
@@ -32,23 +32,20 @@ _NO_OUTPUT = "(no output)"
 Loop = Mapping[str, Any]  # an entry of `clew loops --json` (`record.pages`)
 
 
-@reading(parameters.optional_goal, parameters.limit(), parameters.before("loops before this event"))
-def loops(instance: Instance, goal: str | None, limit: int, before: int) -> Shown:
+@reading(parameters.optional_goal, parameters.limit())
+def loops(instance: Instance, goal: str | None, limit: int) -> Shown:
     """Show the last loops, oldest first: what was repeated, and what the agent was told."""
     found: Sequence[Loop] = ()
     more, steps = False, dict[int, Step]()
     with ledger_if_any(instance) as reader:
         if reader is not None:
-            found, more = pages.findings(reader, goal, limit, before)
+            found, more = pages.findings(reader, goal, limit)
             shown = {(one["goal"], seq) for one in found for seq in one["steps"]}
-            shown |= {(one["goal"], one["last_gain"]["seq"]) for one in found if one["last_gain"]}
             known = {seq: pages.step(reader, of, seq) for of, seq in shown}
             steps = {seq: step for seq, step in known.items() if step}
-    first = found[0]["seq"] if found else 0
-    command = f"clew loops {goal + ' ' if goal else ''}--before {first}"
     lines = [line for entry in found for line in loop_lines(entry, steps)]
     end: Line = [(LEGEND if found else "no loops", "dim")]
-    text = [*parameters.earlier_lines(more, "loops", command), *lines, end]
+    text = [*parameters.earlier_lines(more), *lines, end]
     return {"loops": found, "more": more}, text
 
 
@@ -66,25 +63,13 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
         (clean(f"{what}: {words.SAME_ANSWER if stays else why}"), "bold magenta"),
         (f" (the {words.ordinal(count)} time)" if count > 1 else "", ""),
     ]
-    same: dict[str, list[str]] = {}  # equal ones are in one line
     for one in filter(None, map(steps.get, entry["steps"])):
-        text = f"{short(one.text, ACTION_CHARS)}{_answered(one)}"
-        same.setdefault(text, []).append(f"#{one.seq}")
-    if stays:
-        yield f"{INDENT}The same answer came {stays['times']} times:"
-    elif same:
-        yield f"{INDENT}What it did:"
-    yield from (f"{INDENT}  {', '.join(seqs)} {text}" for text, seqs in same.items())
+        yield f"{INDENT}  #{one.seq} {short(one.text, ACTION_CHARS)}{_answered(one)}"
     if entry["action"]:
         yield f"{INDENT}It asked for this again: {clean(entry['action'])}"
-    if gain := entry["last_gain"]:
-        did, news = steps.get(gain["seq"]), short(gain["text"]) or _NO_OUTPUT
-        what = f" {short(did.text, ACTION_CHARS)} →" if did else ""
-        yield f"{INDENT}The last new thing: #{gain['seq']}{what} {news}"
     if said := str(entry["message"] or entry["evidence"] or ""):
         who = "The agent was told" if entry["message"] else "Why"
-        said = said.partition(f" {WHAT_ELSE}")[0]  # that advice is always the same
-        shown = clean("".join(said.rpartition(BRING_NEWS)[1:]))  # the facts before it stand above
+        shown = clean(said.partition(f" {WHAT_ELSE}")[0])  # that advice is always the same
         yield [(f"{INDENT}{who}: {shown}", "dim")]
     if level := entry["escalated_to"]:
         left = "it was left to you" if level == "person" else "another plan"

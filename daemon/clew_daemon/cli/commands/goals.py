@@ -69,20 +69,18 @@ def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]
         yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)
 
 
-@reading(parameters.goal, parameters.limit(), parameters.before("actions before this one"))
-def history(instance: Instance, goal: str, limit: int, before: int) -> Shown:
+@reading(parameters.goal, parameters.limit())
+def history(instance: Instance, goal: str, limit: int) -> Shown:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
     outputs = click.get_current_context().params["as_json"]  # no line shows one
-    found, more = actions.last_actions(instance, goal, limit, before, outputs)
+    found, more = actions.last_actions(instance, goal, limit, None, outputs)
     again = any(one.get("attempt", 1) > 1 for one in found)
     lines = columns([_action_row(action, attempt=again) for action in found])
-    if more:
-        command = f"clew history {goal} --before {found[0]['seq']}"
-        lines = [*parameters.earlier_lines(more, "actions", command), *lines]
-    elif not found:
+    if not found:
         running = _running(instance, goal)
         lines = [[(f"no {'finished ' if running else ''}actions yet{running}", "dim")]]
-    return {"goal": goal, "actions": found, "more": more}, lines
+    shown = [*parameters.earlier_lines(more), *lines]
+    return {"goal": goal, "actions": found, "more": more}, shown
 
 
 def _running(instance: Instance, goal: str) -> str:
