@@ -141,7 +141,7 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["status", "nothing-of-this-name"], ["status", ""], ["show", wide, "99999999"]),
         *(["show", wide, "x"], ["history"], ["nope"], ["context", wide, "--turn", "x"]),
         *(["submit", "no-such-file.md"], ["backup", wrong], ["cancel", wide], ["resume", wide]),
-        *(["playbook", "show", "xyz-1"], ["playbook", "export", wrong], ["logs", "nope"]),
+        *(["playbook", "show", "xyz-1"], ["logs", "nope"]),
     ]
     return shown + [[*path, "--help"] for path in _paths(command_line)]
 

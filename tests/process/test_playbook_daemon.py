@@ -81,7 +81,7 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     assert strategies(clew)["bullets"] == []
     assert "no strategy" in clew.clew("playbook", "remove", "tes-00001", code=1)
     clew.clew("playbook", "restore", "tes-00001")
-    clew.clew("playbook", "export", str(clew.home / "out.json"))
+    (clew.home / "out.json").write_text(clew.clew("playbook", "export"))
     quitter = clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
     clew.stop()
     goal = clew.start().submit(f"---\nagent: {quitter}\nchecks: {{ok: test -f a}}\n---\nQuit\n")

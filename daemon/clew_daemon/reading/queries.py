@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
 
-CANDIDATES_SHOWN = 8
 OWN_CHANGES_S = 3.0
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
@@ -116,11 +115,7 @@ def _matching(name: str, reader: Reader) -> str:
         raise CliError(ambiguous(name, [known()[goal] for goal in found], time.time()))
     if not names:
         raise CliError(NO_GOALS)
-    listed = [(g, one.spec.name) for g, one in known().items() if not one.removed]
-    ids = sorted({word for both in listed for word in both if word})
-    more = f", and {len(ids) - CANDIDATES_SHOWN} more" if len(ids) > CANDIDATES_SHOWN else ""
-    others = f"; goals: {', '.join(ids[:CANDIDATES_SHOWN])}{more}" if ids else ""
-    raise CliError(f"no goal {name!r}{others}")
+    raise CliError(f"no goal {name!r}; `clew status --all` lists them")
 
 
 # -- goals in their states -------------------------------------------------------------------------

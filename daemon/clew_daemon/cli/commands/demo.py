@@ -37,13 +37,6 @@ KILLS_MIN = 3
 LOG_LINES_SHOWN = 5
 PAUSE_S = 0.4  # the length of each step, so that there is something to see, and to kill
 FILES = Path(__file__).parents[1] / "demo_files"
-NEXT = """
-What to try next:
-  {clew} doctor                 check the setup of this machine
-  {clew} run                    start the daemon in this terminal
-  {clew} submit FILE --wait     submit a goal, and watch it
-  {clew} watch                  watch all goals
-The README has a first goal file to copy."""
 
 
 @parameters.command(
@@ -96,9 +89,6 @@ def _played(home: Path, *, chaos: bool) -> bool:
         print(f"workers killed: {killer.kills}")
     passed = passed and found.ok and (not chaos or killer.kills >= KILLS_MIN)
     print("demo passed" if passed else "demo failed")
-    if passed:
-        is_found = shutil.which("clew") or Path(sys.argv[0]).name != "clew"
-        print(NEXT.format(clew="clew" if is_found else os.path.relpath(sys.argv[0])))
     return passed
 
 

@@ -25,7 +25,6 @@ from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.record.moment import local
 
 RECENT = 10  # how many goals that have ended the list shows
-DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 ARGS_CHARS = 120
 """The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
 POLL_S = 0.2
@@ -42,8 +41,6 @@ def status(instance: Instance, goal: str | None, limit: int, every: bool) -> Sho
     Goals that need you come first, those that have ended last.
     """
     view = one_goal(instance, goal) if goal else all_goals(instance, None if every else limit)
-    if daemon := view["daemon"]:
-        view["daemon"] = {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
     return view, _status_lines(instance, view)
 
 
@@ -76,24 +73,9 @@ def history(instance: Instance, goal: str, limit: int) -> Shown:
     found, more = actions.last_actions(instance, goal, limit, None, outputs)
     again = any(one.get("attempt", 1) > 1 for one in found)
     lines = columns([_action_row(action, attempt=again) for action in found])
-    if not found:
-        running = _running(instance, goal)
-        lines = [[(f"no {'finished ' if running else ''}actions yet{running}", "dim")]]
+    lines = lines or [[("no finished actions yet", "dim")]]
     shown = [*parameters.earlier_lines(more), *lines]
     return {"goal": goal, "actions": found, "more": more}, shown
-
-
-def _running(instance: Instance, goal: str) -> str:
-    """Return which action is running, with the command that shows it; "" for none."""
-    from clew_daemon.reading.goal_text import shown_action
-
-    flights = list(goal_state(instance, goal).in_flight.values())
-    if not flights:
-        return ""
-    running = "running" if instance.holder is not None else "begun before the daemon ended"
-    last = flights[-1]
-    action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
-    return f"; {running}: #{last.seq} {action} (clew show {clean(goal)} {last.seq})"
 
 
 def _action_row(action: Action, *, attempt: bool) -> Line:

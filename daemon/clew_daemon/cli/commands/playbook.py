@@ -36,15 +36,11 @@ def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlayb
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
-@_archived
-@parameters.as_json
 @click.pass_context
-def playbook(ctx: click.Context, archived: bool, as_json: bool) -> None:
+def playbook(ctx: click.Context) -> None:
     """Manage the strategies learned across goals; without a command: list them."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_, archived=archived, as_json=as_json)
-    elif archived or as_json:
-        raise click.UsageError("options of list go after it", ctx)
+        ctx.invoke(list_)
 
 
 @reading(_archived, name="list", of=playbook)
@@ -137,22 +133,10 @@ def prune(instance: Instance, below: float | None) -> Shown:
     return answer, lines or [none]
 
 
-@parameters.command(
-    parameters.optional_file("The file to write; omit for stdout."),
-    parameters.flag("--force", "Replace FILE if it exists."),
-    of=playbook,
-)
-def export(instance: Instance, file: Path | None, force: bool) -> None:
-    """Write the playbook to a file or to stdout, for another home, a program or a person."""
-    text = json.dumps(_recorded(instance)[1].to_dict(), ensure_ascii=False, indent=2) + "\n"
-    if file is None:
-        sys.stdout.write(text)
-        return
-    try:
-        with file.open("w" if force or not file.is_file() else "x", encoding="utf-8") as opened:
-            opened.write(text)
-    except FileExistsError:
-        raise CliError(f"{file} exists; name another file, or replace it with --force") from None
+@parameters.command(of=playbook)
+def export(instance: Instance) -> None:
+    """Print the playbook as JSON, for another home, a program or a person."""
+    print(json.dumps(_recorded(instance)[1].to_dict(), ensure_ascii=False, indent=2))
 
 
 IMPORTED = click.argument(

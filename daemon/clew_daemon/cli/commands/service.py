@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +18,7 @@ from clew_daemon.config.profiles import in_effect
 from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import units
 from clew_daemon.host.own_process import pip
-from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT
+from clew_daemon.host.units import UNITS
 from clew_daemon.reading import output
 from clew_daemon.reading.client import ask, send
 from clew_daemon.reading.errors import CliError, print_error
@@ -218,8 +218,6 @@ def _program() -> str:
 # -- the config
 
 FILE = click.Path(path_type=Path)
-VIEWS = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
-"""The units of tables that are not the daemon's."""
 CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", type=FILE)
 
 
@@ -267,19 +265,10 @@ def reload(instance: Instance) -> None:
     changes = send(instance.socket, DaemonRequest("reload"))["changes"]
     if not changes:
         print(f"nothing changed in {_file(instance)}")
-    sources: Mapping[str, str] = {}
-    with suppress(SettingsError, CliError):  # changed again meanwhile
-        sources = instance.loaded.sources
     for change in changes:
-        key, old, applies = change["key"], change["old"], change["applies"]
-        if old is None and sources.get(key) == "default":
-            continue  # that a new agent brings with it
-        if applies == "after a restart":
-            unit = VIEWS.get(key.partition(".")[0], DAEMON_UNIT)
-            what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
-            applies += f" of {what}: {unit.to_restart}"
-        when = "" if applies == "now" else f"  (applies {applies})"
-        print(f"{clean(key)}: {_short_value(old)} -> {_short_value(change['new'])}{when}")
+        when = "" if change["applies"] == "now" else f"  (applies {change['applies']})"
+        values = f"{_short_value(change['old'])} -> {_short_value(change['new'])}"
+        print(f"{clean(change['key'])}: {values}{when}")
 
 
 def _file(instance: Instance) -> str:
