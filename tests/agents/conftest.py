@@ -10,7 +10,7 @@ from installed import BASE, native
 from scripted_endpoint import ScriptedEndpoint
 
 from clew_worker.bridge.clis import CLIS
-from clew_worker.bridge.clis.cli import NOTHING_USED, CliOptions
+from clew_worker.bridge.clis.cli import CliOptions
 
 DOUBLE = Path(__file__).parent / "mcp_double.py"
 TURN_MAX_S = 300
@@ -53,7 +53,7 @@ class RealCli:
             launch = self.cli.launch(options, prompt, session)
             self._write(launch.files)
             ended = self._run(launch)
-        reader = self.cli.reader(NOTHING_USED)
+        reader = self.cli()
         lines = ended.stdout.splitlines() + ended.stderr.splitlines()
         events = [event for line in lines for event in reader.feed(line)]
         return Turn(events, ended.returncode, endpoint.talks, self.workspace)

@@ -47,7 +47,7 @@ def test_the_model_is_offered_the_tools_of_clew_and_no_others_that_matter(name, 
     turn = cli.turn([Say("Hello.")])
     assert own_names(cli.cli, turn.seen[0].tools) == (set(), set())
     assert [e for e in turn.of(ToolsOffered) if set(e.names) != set(TOOLS)] == []
-    assert turn.events[-1] == TurnEnded(ok=True, message="Hello.")
+    assert turn.events[-1] == TurnEnded("Hello.")
     assert turn.code == 0
 
 
@@ -57,7 +57,7 @@ def test_calls_are_carried_out_and_the_words_of_a_refusal_reach_the_model(name, 
         [Call("clew_run", {"cmd": "true"}), FALSE, FALSE, FALSE, Say("End.")]
     )
     assert [text.splitlines()[-1][:7] for text in turn.results] == ["exit co"] * 3 + ["refused"]
-    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
+    assert turn.of(TurnEnded) == [TurnEnded("End.")]
     assert sum(report.input for report in turn.of(UsageReported)) == 500
 
 
@@ -73,7 +73,7 @@ def test_a_call_is_given_up_after_the_time_that_clew_sets_and_no_earlier(
     monkeypatch.setattr(module, limit, scaled)
     turn = make_cli(name, folder="scaled").turn(calls)
     assert re.search(r"tim(ed|e) ?out", turn.results[0], re.IGNORECASE), turn.results
-    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
+    assert turn.of(TurnEnded) == [TurnEnded("End.")]
 
 
 @clis
@@ -85,7 +85,7 @@ def test_it_resumes_its_session_with_nothing_but_the_folders_that_are_kept(name,
         shutil.copytree(old / folder, cli.home / folder)
     turn = cli.turn([FALSE, Say("First."), FALSE, Say("Second.")], session=begun.id, prompt="More.")
     assert turn.of(SessionStarted) == [begun]
-    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="Second.")]
+    assert turn.of(TurnEnded) == [TurnEnded("Second.")]
     assert turn.seen[0].moves == 2
 
 
@@ -97,7 +97,7 @@ def test_a_wrong_key_needs_a_login(name, make_cli):
     assert turn.code != 0
 
 
-def test_codex_names_the_time_at_which_its_limit_ends(make_cli):
+def test_a_limit_of_codex_is_known_for_one(make_cli):
     error = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
     error |= {"plan_type": "plus", "resets_in_seconds": 7200}
     turn = make_cli("codex").turn([Fail(429, {"error": error | {"resets_at": 4_102_444_800}})])

@@ -126,7 +126,7 @@ CALLS = {
     "clew_list": {},
     "clew_search": {"pattern": "a"},
     "clew_recall": {"seq": 1},
-    "clew_wait": {"seconds": 0},
+    "clew_wait": {"seq": 1},
     "clew_done": {"success": True},
     "clew_plan": PLAN,
     "clew_ask": {"question": "What now?"},
@@ -134,7 +134,6 @@ CALLS = {
 }
 OFTEN_WRONG = ("clew_run", "clew_recall", "clew_wait", "clew_done", "clew_plan")
 ODD_CALLS = [
-    ("clew_wait", {}),
     ("clew_plan", {"tasks": []}),
     ("clew_ask", {"question": ""}),
     ("clew_done", {"success": False}),

@@ -17,9 +17,8 @@ from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CliRun
-from clew_worker.bridge.clis.cli import Fault, SessionStarted, TurnEnded
-from clew_worker.bridge.place import clear
-from clew_worker.bridge.starter import CliStarter
+from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded
+from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
 from clew_worker.bridge.wire import CliEnded, CliStarted, StartCli, packet
 from clew_worker.sandbox import interpreter
@@ -279,13 +278,12 @@ def test_what_a_cli_wrote_in_its_place_is_no_conversation():
         assert not Conversation.read(text).continues((0, 0, 1))
 
 
-class Named:
+class Named(Cli):
     name = "coder"
-    harmless = frozenset({"todo"})
 
 
 def turn_of(*events):
-    turn = CliTurn(Named(), lambda: 1000.0)
+    turn = CliTurn(Named)
     for event in events:
         turn.lines += 1
         turn.take(event)
@@ -300,7 +298,7 @@ def outcome(turn, code=0, errors="", *, acted=False):
 
 
 def test_a_turn_without_clews_tools_is_a_crash_however_it_ended_and_did_not_count():
-    turn = turn_of(SessionStarted("s"), TurnEnded(True, "I have no tools."))
+    turn = turn_of(SessionStarted("s"), TurnEnded("I have no tools."))
     assert not turn.unfinished(0)
     turn.listed = False
     assert turn.unfinished(0)
@@ -314,13 +312,13 @@ def test_a_turn_without_an_end_was_cut_off_unless_its_program_ended_well(code, u
     assert turn_of(SessionStarted("s")).unfinished(code) is unfinished
 
 
-def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
-    found = outcome(turn_of(Fault("limit reached", "limit", 1600.0), TurnEnded(True)))
-    assert (found.kind, found.retry_after_s) == ("temporary", 600.0)
+def test_a_usage_limit_is_waited_for_also_after_a_turn_that_ended_well():
+    found = outcome(turn_of(Fault("limit reached", "limit"), TurnEnded()))
+    assert (found.kind, found.retry_after_s) == ("temporary", 900.0)
 
 
 def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person():
-    ended = TurnEnded(False, "connection refused")
+    ended = Fault("connection refused")
     assert turn_of(SessionStarted("s"), ended).unfinished(1)
     assert outcome(turn_of(SessionStarted("s"), ended), 1).kind == "temporary"
     lasting = Fault("unknown model", "lasting")

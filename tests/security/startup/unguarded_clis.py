@@ -6,8 +6,8 @@ As if a user's `args`, a new version or a fault of the CLI had undone what clew 
 import json
 from dataclasses import replace
 
-from clew_worker.bridge import turn
 from clew_worker.bridge.clis import CLIS
+from clew_worker.bridge.clis.cli import Cli
 
 CODEX = {
     'sandbox_mode = "read-only"': 'sandbox_mode = "danger-full-access"',
@@ -50,5 +50,5 @@ def unguard():
         def launch(*args, _plain=CLIS[name].launch, _change=change):
             return _change(_plain(*args))
 
-        CLIS[name] = replace(CLIS[name], launch=launch)
-    turn.unexpected_tools = lambda *_: ()
+        CLIS[name].launch = staticmethod(launch)
+    Cli.unexpected = lambda _: ()

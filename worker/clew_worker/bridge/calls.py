@@ -23,12 +23,8 @@ from clew_worker.agent.plans import plain_text, record_plan, truth
 from clew_worker.bridge import tools
 from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
 
-PATIENCE_S = 45.0
-"""Well below the time after which MCP clients give up on a call."""
-
-RECORDS_MAX = 200
-"""As many as one `reflect` carries."""
-
+PATIENCE_S = 45.0  # well below the time after which MCP clients give up on a call
+RECORDS_MAX = 200  # as many as one `reflect` carries
 IDLE_CALLS_MAX = 10
 """After so many calls in a row that carried nothing out, a turn is over: else it would have no end."""
 
@@ -90,7 +86,7 @@ class ToolCalls:
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         """Carry out a call, or continue to wait for the one that runs."""
         async with self._arriving:
-            waits = name == tools.WAIT and "seconds" not in args
+            waits = name == tools.WAIT
             before = await self._result(self._running) if self._running else None
             if before and waits:
                 return before
@@ -143,7 +139,7 @@ class ToolCalls:
         own = {tools.DONE: self._done, tools.PLAN: self._plan, tools.ASK: self._ask}
         if name in own:
             return await own[name](args)
-        tool = "wait" if name == tools.WAIT else tools.ACTIONS.get(name)
+        tool = tools.ACTIONS.get(name)
         if tool is None:
             return ToolAnswer(tools.UNKNOWN_TOOL.format(name[:80]), refused=True)
         judged = await self._daemon.act(tool, args)

@@ -1,7 +1,7 @@
 """The MCP server "clew", on the socket that the CLI's relay connects to: it offers clew's tools and passes calls on.
 
 Of the protocol it has what a server of tools on standard input and output needs: the handshake, `ping`, `tools/list`,
-`tools/call` and its cancellation (modelcontextprotocol.io, revisions up to 2025-11-25; clients of later ones fall back
+`tools/call` (modelcontextprotocol.io, revisions up to 2025-11-25; clients of later ones fall back
 to the handshake). The official library brings 25 MB for the rest of it; the tests have its client.
 """
 
@@ -14,10 +14,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from pydantic import BaseModel, StrictInt, StrictStr, ValidationError
+
 from clew_shared.wire import protocol
 from clew_shared.wire.protocol import ProtocolError
 from clew_worker.bridge.clis.cli import SERVER
-from clew_worker.bridge.place import CONNECTIONS_MAX
+from clew_worker.bridge.starter import CONNECTIONS_MAX
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
 
 WITHOUT_RELAY_S = 2.0
@@ -29,13 +31,20 @@ LINE_BYTES_MAX = 4 << 20
 TOKEN_TIMEOUT_S, CALLS_MAX = 10.0, 64
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
-_CANCELLED = "notifications/cancelled"
 _TOOLS = [
     {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
     for tool in OFFERED
 ]
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
+
+
+class _Message(BaseModel):
+    """A request, without an `id` a notification, and without a `method` an answer: nothing is asked of a client."""
+
+    id: StrictInt | StrictStr | None = None
+    method: str = ""
+    params: dict[str, Any] | None = None
 
 
 @dataclass(eq=False)
@@ -63,44 +72,39 @@ class Gateway:
         self._listener = listener
         self._call = call
         self._token = token.encode()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._relays = Relays()
 
     async def __aenter__(self) -> Self:
-        self._listener.setblocking(False)
-        self._tasks.add(asyncio.create_task(self._accept()))
+        is_unix = self._listener.family == socket.AF_UNIX
+        start = asyncio.start_unix_server if is_unix else asyncio.start_server
+        self._server = await start(self._accept, sock=self._listener, limit=LINE_BYTES_MAX)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
+        self._server.close()
+        for task in self._open.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._listener.close()
+        await asyncio.gather(*self._open.values(), return_exceptions=True)
 
     def begin(self) -> Relays:
         """Begin a run of the CLI; return what becomes of the relays that connect from now on."""
         self._relays = Relays()
         return self._relays
 
-    async def _accept(self) -> None:
-        while True:
-            sock, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            if len(self._tasks) > CONNECTIONS_MAX:
-                sock.close()
-                continue
-            task = asyncio.create_task(self._serve(sock))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_MAX:
+            writer.close()
+        else:
+            self._open[writer] = asyncio.create_task(self._serve(reader, writer))
 
-    async def _serve(self, sock: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=sock, limit=LINE_BYTES_MAX)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if not self._token or await self._admitted(reader):
                 await _Connection(reader, writer, self._call, self._relays).converse()
         finally:
+            del self._open[writer]
             writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def _admitted(self, reader: asyncio.StreamReader) -> bool:
         with contextlib.suppress(OSError, ValueError):  # nothing in time, or no line
@@ -142,22 +146,19 @@ class _Connection:
         number: str | int | None = None
         try:
             message = _read(line)
-            if "method" not in message:  # an answer: nothing is asked of a client
+            number, params = message.id, message.params or {}
+            if (
+                number is None
+            ):  # a notification, such as that a call is no longer waited for: it goes on
                 return
-            method, params = message["method"], message.get("params") or {}
-            number = message.get("id")
-            if number is None:
-                cancelled = params.get("requestId") if method == _CANCELLED else None
-                if isinstance(cancelled, str | int) and cancelled in self._calls:
-                    self._calls[cancelled].cancel()
-            elif method == "tools/call":
+            if message.method == "tools/call":
                 self._begin(number, params)
-            else:
-                await self._send(number, result=self._result(method, params))
+            elif message.method:
+                await self._send(number, result=self._result(message.method, params))
         except ProtocolError as error:
             await self._send(number, error={"code": error.code, "message": str(error)})
 
-    def _result(self, method: object, params: Mapping[str, object]) -> Mapping[str, object]:
+    def _result(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         match method:
             case "initialize":
                 asked = params.get("protocolVersion")
@@ -199,16 +200,10 @@ class _Connection:
             self._unanswered = True
 
 
-def _read(line: bytes) -> dict[str, Any]:
+def _read(line: bytes) -> _Message:
     try:
-        message = json.loads(line)
+        return _Message.model_validate(json.loads(line))
+    except ValidationError:
+        raise ProtocolError("no message of JSON-RPC with an object of params") from None
     except (ValueError, RecursionError):
         raise ProtocolError("no JSON", protocol.PARSE_ERROR) from None
-    if not isinstance(message, dict):
-        raise ProtocolError("no message")
-    number = message.get("id")
-    if isinstance(number, bool) or not isinstance(number, str | int | None):
-        raise ProtocolError("an id is a text or a whole number")
-    if not isinstance(message.get("params") or {}, dict):
-        raise ProtocolError("params must be an object", protocol.INVALID_PARAMS)
-    return message

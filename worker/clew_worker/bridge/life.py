@@ -31,9 +31,7 @@ from clew_worker.bridge.wire import CliEnded
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
-ANEW_MAX = 2
-"""How often in a row a new conversation may replace one that cannot be continued."""
-
+ANEW_MAX = 2  # how often in a row a new conversation may replace one that cannot be continued
 THOUGHT_CHARS, LAST_WORDS_CHARS = 20_000, 400
 LAST_REPORT_S = 1.0
 GOODBYE_S = 2.0
@@ -118,7 +116,7 @@ class Bridge:
 
     async def _turn(self, prompt: str) -> bool:
         """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
-        goal, turn = self._goal, CliTurn(self._cli, time.time, self._login)
+        goal, turn = self._goal, CliTurn(self._cli, self._login)
         began, relays = time.monotonic(), self._gateway.begin()
         run = await self._start(prompt)
         turn_over = goal.turn_over
@@ -140,11 +138,12 @@ class Bridge:
             return True
         lost = self._resuming and not (turn.session or goal.effects or turn.stops)
         self._resuming = False
-        if lost or turn.session_over:  # the record has what matters
+        over = turn.faults.get("session", "")
+        if lost or over:  # the record has what matters
             self._conversation = Conversation()
             self._anew += 1
             if self._anew > ANEW_MAX:
-                raise turn.lasting(f"cannot continue: {turn.session_over}")
+                raise turn.lasting(f"cannot continue: {over}")
             return False
         if turn.ended or not turn_over.is_set():
             turn.close(end)
@@ -171,7 +170,7 @@ class Bridge:
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
         """Take the events of a run until it ends."""
-        reader = self._cli.reader(self._conversation.used)
+        reader = self._cli(self._conversation.used)
         async for line in run.lines():
             turn.count(line, run.bytes_read)
             for event in reader.feed(line):

@@ -1,13 +1,14 @@
 """The process in the cell of a coding agent's CLI: writes its files, starts it, and ends what it leaves behind.
 
 It is in the same sandbox as the CLI and is trusted no more: it has no connection to the daemon, and the bridge checks
-what it says.
+what it says. Where the CLI's relay finds the gateway is settled by the nursery, before the cell is confined.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import secrets
 import select
 import signal
 import socket
@@ -17,16 +18,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
+from clew_shared.files import closing, remove_tree
 from clew_shared.text.plain import plain
 from clew_shared.wire.framing import WireMessage
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import relay, wire
-from clew_worker.bridge.place import clear, token
 from clew_worker.bridge.wire import FILE_BYTES_MAX, PutFiles, StartCli
 from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S, SWEEP_S = 2.0, 5.0
+SOCKET, PORT, CONNECTIONS_MAX = "clew.sock", "clew.port", 8
 TAIL_BYTES, PIPE_BYTES = 4_000, 1 << 16
 
 
@@ -174,15 +176,59 @@ def _text(path: Path) -> str | None:
     return data.decode(errors="replace") if is_file and len(data) <= FILE_BYTES_MAX else None
 
 
+def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
+    """Remove everything in a folder but the `kept` paths, which are relative to it; no link is followed."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        name = f"{within}{entry.name}"
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if name in kept and not entry.is_symlink():
+            continue
+        if is_folder and any(one.startswith(f"{name}/") for one in kept):
+            clear(Path(entry.path), kept, f"{name}/")
+        elif is_folder:
+            remove_tree(entry.path)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108 - a link, not what it leads to
+
+
+# ---- before the cell is confined
+
+
+def with_program(spec: CellSpec) -> CellSpec:
+    """Return the spec with the program that its CLI really is: without the script of an npm package around it."""
+    return spec.model_copy(update={"argv": (interpreter.native(spec.argv[0]), *spec.argv[1:])})
+
+
+def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket]:
+    """Empty the cell's TMPDIR and listen there, or on a port, with a token, where it gets no unix sockets."""
+    _, tmp = spec.sandbox.private
+    clear(Path(tmp), ())
+    if unix:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with closing(os.open(tmp, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as at:
+            listener.bind(f"/proc/self/fd/{at}/{SOCKET}")  # its path is limited to 108 bytes
+        listener.listen(CONNECTIONS_MAX)
+        return spec, listener
+    listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)
+    port = listener.getsockname()[1]
+    fd = os.open(Path(tmp, PORT), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(f"{port} {secrets.token_hex(32)}")
+    sandbox = spec.sandbox.model_copy(update={"ports": (*spec.sandbox.ports, port)})
+    return spec.model_copy(update={"sandbox": sandbox}), listener
+
+
 def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone: bool) -> int:
     """Serve the bridge at the other end of `sock`; `alone`: its PID namespace has nothing else but the guard."""
     home, tmp = spec.sandbox.private
     sock.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     command = (interpreter.own_python(), "-I", "-S", relay.__file__, tmp)
-    ready = wire.CliReady(
-        program=spec.argv[0], home=home, tmp=tmp, relay=command, token=token(Path(tmp))
-    )
+    place = Path(tmp, PORT)
+    token = place.read_text().partition(" ")[2] if place.exists() else ""
+    ready = wire.CliReady(program=spec.argv[0], home=home, tmp=tmp, relay=command, token=token)
     with listener:
         socket.send_fds(sock, [wire.packet(ready)], [listener.fileno()])
     try:

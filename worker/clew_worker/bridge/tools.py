@@ -58,8 +58,6 @@ _SUBTASKS["description"] = "Its subtasks, in order."
 _TASK = schema(description=text_schema("What the task is to achieve."), subtasks=_SUBTASKS)
 _TASKS = {"type": "array", "items": _TASK, "minItems": 1, "description": "In order."}
 _RUNNING = {"type": "integer", "minimum": 1, "description": "The number of the running call."}
-_SECONDS = {"type": "number", "minimum": 0, "description": "How many seconds to wait."}
-_WHY = text_schema("What you are waiting for.")
 _SUMMARY = text_schema("What was done or why not, in one or two sentences.")
 _TESTS = text_schema("Only when asked for: why the goal needs changed tests.")
 _SUCCESS = {"type": "boolean", "description": "Whether the subtask is done."}
@@ -68,8 +66,8 @@ OFFERED: tuple[Tool, ...] = (
     *(Tool(name, BY_NAME[of].description, BY_NAME[of].parameters) for name, of in ACTIONS.items()),
     Tool(
         WAIT,
-        "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
-        schema("seq", "seconds", "why", seq=_RUNNING, seconds=_SECONDS, why=_WHY),
+        "Wait for a call that was answered with `still running`, by its number.",
+        schema("seq", seq=_RUNNING),
     ),
     Tool(
         DONE,

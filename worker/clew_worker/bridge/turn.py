@@ -1,7 +1,6 @@
 """One turn of a CLI: what its event stream has said, and what follows from it; and the session that it is in. Pure."""
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -22,6 +21,9 @@ EVENT_BYTES_MAX = 64 << 20
 
 DETAIL_CHARS = 1_000
 NO_REASON = "no reason given"
+LIMIT_WAIT_S = 900.0
+"""How long a usage limit is waited for before another try."""
+
 START_FIX = (
     "Name the program itself as `program` of the agent, not a script that starts it, or install it again; "
     "`clew doctor` tries it"
@@ -49,24 +51,22 @@ class CliTurn:
     """What is known of one run of a CLI.
 
     `login` is what a person does where it wants one. `cut_off`: it was ended because its connection to clew's tools
-    had; `acted`: it has called them; `listed`: it has asked which there are. `remark` is the last line that it printed
-    and that is no event.
+    had; `acted`: it has called them; `listed`: it has asked which there are. `faults` has the message of each kind that
+    came; `remark` is the last line that it printed and that is no event.
     """
 
-    cli: Cli
-    now: Callable[[], float]
+    cli: type[Cli]
     login: str = ""
     session: str = ""
     usage: UsageReported = NOTHING_USED
     events: int = 0
     lines: int = 0
     thoughts: int = 0
-    ended: TurnEnded | None = None
-    limit: Fault | None = None
+    ended: TurnEnded | Fault | None = None
     cut_off: bool = False
     acted: bool = False
     listed: bool = True
-    faults: list[Fault] = field(default_factory=list)
+    faults: dict[clis.FaultKind, str] = field(default_factory=dict)
     remark: str = ""
 
     def take(self, event: clis.CliEvent) -> str:
@@ -82,25 +82,18 @@ class CliTurn:
                 return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
                 self.usage += event
-            case Fault(kind="limit"):
-                self.limit = event
             case Fault(kind="login"):
                 raise self.lasting(f"wants a login: {self.login}. It said: {event.message}")
             case Fault():
-                self.faults = [*self.faults[-4:], event]
+                self.ended, self.faults[event.kind] = event, event.message
             case TurnEnded():
                 self.ended = event
         return ""
 
     @property
-    def session_over(self) -> str:
-        """Why the CLI's own session cannot be continued; "" if it can."""
-        return next((fault.message for fault in self.faults if fault.kind == "session"), "")
-
-    @property
     def stops(self) -> bool:
         """Whether it has given a reason why nothing more can be done now."""
-        return self.limit is not None or any(fault.kind == "lasting" for fault in self.faults)
+        return not self.faults.keys().isdisjoint(("limit", "lasting"))
 
     @property
     def without_tools(self) -> bool:
@@ -111,7 +104,7 @@ class CliTurn:
         """Return whether it is no turn of the attempt: cut off, or failed before it did anything."""
         if self.ended is None:
             return code != ExitCode.OK
-        return self.without_tools or not (self.ended.ok or self.acted)
+        return self.without_tools or (isinstance(self.ended, Fault) and not self.acted)
 
     def count(self, line: bytes, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
@@ -122,7 +115,7 @@ class CliTurn:
             raise self.lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
 
     def _check(self, offered: clis.ToolsOffered) -> None:
-        if surplus := clis.unexpected_tools(self.cli, offered):
+        if surplus := self.cli.unexpected(offered):
             raise self.lasting(f"offers {', '.join(surplus)} although told not to")
         state = offered.servers.get(clis.SERVER, "connected")
         if state not in ("connected", "pending"):
@@ -130,26 +123,25 @@ class CliTurn:
 
     def close(self, end: CliEnded) -> None:
         """Draw the conclusion from the end of the run: none, CannotContinue, or CliCrashError (start again)."""
-        if self.limit is not None:
-            resets_at = self.limit.resets_at
-            after_s = None if resets_at is None else max(0.0, resets_at - self.now())
-            raise CannotContinue("temporary", f"{self.cli.name}: {self.limit.message}", after_s)
-        if lasting := next((fault for fault in self.faults if fault.kind == "lasting"), None):
-            raise self.lasting(f"cannot go on: {lasting.message}")
-        if self.ended is not None and self.ended.ok:
+        said = self._said(end.errors)
+        if limit := self.faults.get("limit"):
+            raise CannotContinue("temporary", f"{self.cli.name}: {limit}", LIMIT_WAIT_S)
+        if lasting := self.faults.get("lasting"):
+            raise self.lasting(f"cannot go on: {lasting}")
+        if isinstance(self.ended, TurnEnded):
             if self.without_tools:
-                raise self._crash("had no connection to clew's tools", self._said(end.errors))
+                raise self._crash("had no connection to clew's tools", said)
             return
         if self.cut_off:
             raise self._crash("has lost its connection to clew's tools")
-        self._draw(end.code, self._said(end.errors))
+        self._draw(end.code, said)
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
         cannot = code in _SHELL_CANNOT or _NOT_STARTED.search(said)
         if cannot and not (self.session or self.acted):
             raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
-        if self.ended is not None or (self.faults and code < SIGNAL_BASE):
+        if self.faults:
             raise CannotContinue("temporary", f"{self.cli.name}: {said or NO_REASON}")
         if code > SIGNAL_BASE:
             raise self._crash(f"ended by signal {code - SIGNAL_BASE}", said)
@@ -170,10 +162,9 @@ class CliTurn:
         return CannotContinue("configuration", f"{self.cli.name} {what}")
 
     def _said(self, errors: str) -> str:
-        ended = self.ended.message if self.ended else ""
-        faults = [fault.message for fault in self.faults[-1:]]
-        said = next(filter(None, [ended, *faults, errors, self.remark]), "")
-        return both_ends(said, DETAIL_CHARS)
+        faults = [*self.faults.values()][-1:]
+        said = [self.ended.message if self.ended else "", *faults, errors, self.remark]
+        return both_ends(next(filter(None, said), ""), DETAIL_CHARS)
 
 
 class Conversation(WireMessage):

@@ -26,7 +26,7 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CHANNEL_FD, CellSpec, is_shortage
 from clew_worker import sandbox
-from clew_worker.bridge.place import open_gateway, with_program
+from clew_worker.bridge.starter import open_gateway, with_program
 from clew_worker.sandbox import interpreter, kernel, namespaces
 from clew_worker.sandbox.kernel import end_descendants
 

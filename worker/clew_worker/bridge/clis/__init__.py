@@ -1,7 +1,8 @@
 """The coding agents that clew knows, by their names in the config."""
 
-from clew_worker.bridge.clis.claude import CLAUDE
-from clew_worker.bridge.clis.codex import CODEX
-from clew_worker.bridge.clis.opencode import OPENCODE
+from clew_worker.bridge.clis.claude import Claude
+from clew_worker.bridge.clis.cli import Cli
+from clew_worker.bridge.clis.codex import Codex
+from clew_worker.bridge.clis.opencode import Opencode
 
-CLIS = {cli.name: cli for cli in (CODEX, CLAUDE, OPENCODE)}
+CLIS: dict[str, type[Cli]] = {cli.name: cli for cli in (Codex, Claude, Opencode)}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, failed
+from clew_worker.bridge.clis.cli import SERVER
 
 START_TIMEOUT_MS, TOOL_TIMEOUT_MS = 120_000, 3_600_000
 _SERVERS = ".clew/mcp.json"
@@ -13,36 +13,41 @@ _PREFIX = f"mcp__{SERVER}__"
 _LASTING = frozenset({"billing_error", "model_not_found"})
 
 
-def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
-    """Return how to start it, without settings of the user or the workspace, and with clew's tools not deferred."""
-    argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
-    argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
-    argv += ["--mcp-config", f"{options.home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
-    argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
-    argv += ["--model", options.model] if options.model else []
-    argv += ["--resume", session] if session else []
-    env = {
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "ENABLE_TOOL_SEARCH": "false",
-        "MCP_TIMEOUT": str(START_TIMEOUT_MS),
-        "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
-    }
-    env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
-    key = options.key or ("none" if options.base_url else "")
-    env |= {"ANTHROPIC_API_KEY": key} if key else {}
-    server = {"type": "stdio", "command": options.relay[0], "args": list(options.relay[1:])}
-    files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
-    return cli.Launch((*argv, *options.args), env, files, prompt)
+class Claude(cli.Cli):
+    """Reads `system`, `assistant`, `rate_limit_event` and `result` events.
 
+    It has no tools of its own with `--tools ""`, and its first event lists what it offers.
+    """
 
-class ClaudeReader(cli.EventReader):
-    """Reads `system`, `assistant`, `rate_limit_event` and `result` events."""
-
-    _complains = False
+    name = "claude"
+    kept = (".claude/projects",)
+    complains = False
     _reported = cli.NOTHING_USED
     _message = _error = ""
-    _resets_at: float | None = None
+    _limited = False
+
+    @staticmethod
+    def launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
+        """Return how to start it, without settings of the user or the workspace, and with clew's tools not deferred."""
+        argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
+        argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
+        argv += ["--mcp-config", f"{options.home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
+        argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
+        argv += ["--model", options.model] if options.model else []
+        argv += ["--resume", session] if session else []
+        env = {
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "MCP_TIMEOUT": str(START_TIMEOUT_MS),
+            "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
+        }
+        env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
+        key = options.key or ("none" if options.base_url else "")
+        env |= {"ANTHROPIC_API_KEY": key} if key else {}
+        server = {"type": "stdio", "command": options.relay[0], "args": list(options.relay[1:])}
+        files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
+        return cli.Launch((*argv, *options.args), env, files, prompt)
 
     def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         match event.text("type"), event.text("subtype"):
@@ -55,15 +60,14 @@ class ClaudeReader(cli.EventReader):
             case "assistant", _:
                 yield from self._assistant(event)
             case "rate_limit_event", _:
-                self._limited(event.object("rate_limit_info"))
+                status = event.object("rate_limit_info").text("status")
+                self._limited = self._limited or status == "rejected"
             case "result", _:
                 yield self._rest(event)
                 said = event.text("result") or "; ".join(event.texts("errors"))
                 said = said or event.text("subtype")
-                if event.true("is_error"):
-                    yield from failed(self._fault_of(said, event))
-                else:
-                    yield cli.TurnEnded(ok=True, message=said)
+                is_fault = event.true("is_error")
+                yield self._fault_of(said, event) if is_fault else cli.TurnEnded(said)
 
     def _assistant(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         """Yield the text of a message, and its usage the first time: each block comes as an event of its own."""
@@ -80,12 +84,6 @@ class ClaudeReader(cli.EventReader):
             self._reported += used
             yield used
 
-    def _limited(self, info: cli.Fields) -> None:
-        resets_at = info.number("resetsAt")
-        if info.text("status") == "rejected" and resets_at is not None:
-            ahead = resets_at - self._clock()
-            self._resets_at = resets_at if 0 <= ahead <= cli.AHEAD_MAX_S else None
-
     def _rest(self, event: cli.Fields) -> cli.UsageReported:
         """Return what the messages did not report, and the cost, which counts from the session's beginning."""
         session_usd, before = event.number("total_cost_usd"), self._used.cost_usd or 0.0
@@ -97,14 +95,13 @@ class ClaudeReader(cli.EventReader):
         return rest
 
     def _fault_of(self, message: str, event: cli.Fields) -> cli.Fault:
-        found = self._fault(message)
+        found = cli.fault_of(message)
         status = event.number("api_error_status")
         if event.text("terminal_reason") == "prompt_too_long":
             return cli.Fault(found.message, "session")
-        if self._error == "rate_limit" or status == 429:  # the account's limit only with a time
-            if self._resets_at is None and found.kind != "limit":
-                return cli.Fault(found.message)
-            return cli.Fault(found.message, "limit", self._resets_at or found.resets_at)
+        if self._error == "rate_limit" or status == 429:
+            limited = self._limited or found.kind == "limit"
+            return cli.Fault(found.message, "limit" if limited else "temporary")
         if self._error == "authentication_failed" or status == 401:
             return cli.Fault(found.message, "login")
         if status is None or found.kind == "session":
@@ -117,7 +114,3 @@ def _tokens(usage: cli.Fields) -> cli.UsageReported:
     cached = usage.count("cache_read_input_tokens")
     fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
     return cli.UsageReported(fresh + cached, usage.count("output_tokens"), cached)
-
-
-CLAUDE = cli.Cli("claude", kept=(".claude/projects",), launch=_launch, reader=ClaudeReader)
-"""It has no tools of its own with `--tools ""`, and its first event lists what it offers."""

@@ -1,18 +1,16 @@
 """What the bridge must know of a coding agent's command line program, whichever it is.
 
-Pure, and of the standard library alone: a `Cli` says how to start its program, and its `EventReader` turns lines of the
-program's output (fields of odd JSON, errors, limits that are used up) into the events below. The bridge writes the
-files, starts the process and reads its output.
+Pure, and of the standard library alone: a `Cli` says how to start its program, and turns lines of the program's output
+(fields of odd JSON, errors, limits that are used up) into the events below. The bridge writes the files, starts the
+process and reads its output.
 """
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 SERVER = "clew"
 """The name of clew's MCP server in each CLI's config; the CLIs derive the names of its tools from it."""
@@ -98,52 +96,25 @@ FaultKind = Literal["temporary", "lasting", "login", "session", "limit"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of the endpoint or of the CLI, by what helps.
+    """A fault of the endpoint or of the CLI, which ends the turn, by what helps.
 
     `temporary`: another try. `lasting`: a person must fix it (an unknown model, a wrong config). `login`: the
     credentials are missing, wrong or out of date. `session`: the CLI's own session cannot be continued (it is too long,
-    or unknown); a new one may work. `limit`: the account's usage limit; no more answers until `resets_at` (seconds
-    since the epoch), if it names a time.
+    or unknown); a new one may work. `limit`: the account's usage limit; another try much later.
     """
 
     message: str
     kind: FaultKind = "temporary"
-    resets_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The end of the CLI's turn: its last text, or with `ok` false the reason."""
+    """The end of the CLI's turn, with its last text."""
 
-    ok: bool
     message: str = ""
 
 
 CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
-Events = tuple[CliEvent, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cli:
-    """One known coding agent.
-
-    `name` is that in the config, and of its program. `kept` are the folders of its HOME that survive an epoch: its
-    session store. `launch(options, prompt, session)` returns how to start it, in a new session ("") or in its own.
-    `reader(used)` returns a reader for the output of one process, given what was reported for the session that it
-    resumes. `harmless` are tools of its own that cannot be switched off and change nothing.
-    """
-
-    name: str
-    kept: tuple[str, ...]
-    launch: Callable[[CliOptions, str, str], Launch]
-    reader: "type[EventReader]"
-    harmless: frozenset[str] = frozenset()
-
-
-def unexpected_tools(cli: Cli, offered: ToolsOffered) -> tuple[str, ...]:
-    """Return the tools that the CLI offers its model although they are not clew's."""
-    return tuple(sorted(set(offered.names) - set(TOOLS) - cli.harmless))
-
 
 # ---- what they print
 
@@ -192,53 +163,6 @@ class Fields:
         return tuple(item for item in self._of(name, list, []) if isinstance(item, str))
 
 
-# ---- when a usage limit ends, by the sentence in which a CLI says so
-#
-# Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours".
-# Claude Code: "resets 4pm (UTC)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
-# A time of day is in UTC: the CLIs are started with TZ=UTC.
-
-AHEAD_MAX_S = 32 * 86_400.0
-"""A later time is not believed."""
-
-_UNIT_S = {"day": 86_400, "hour": 3_600, "min": 60, "sec": 1}
-_PART = re.compile(r"(\d{1,6})\s*(day|hour|min|sec)(?:ute|ond)?s?\b", re.IGNORECASE)
-_IN = re.compile(r"\b(?:again|resets?)\s+in\s+([^.;]{1,80})", re.IGNORECASE)
-_AT = re.compile(
-    r"\b(?:again at|resets?(?: at)?)\s+"
-    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:(?P<year>\d{4}),?\s*)?(?:at )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)",
-    re.IGNORECASE,
-)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-
-
-def reset_time(text: str, now: float) -> float | None:
-    """Return the time that a text names (seconds since the epoch), None if it names none in the next 32 days."""
-    found, duration = _AT.search(text), _IN.search(text)
-    parts = _PART.findall(duration[1]) if duration else []
-    at = -1.0
-    with suppress(ValueError, OverflowError):
-        if found:
-            at = _clock_time(found, now)
-        elif parts:
-            at = now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts)
-    return at if now <= at <= now + AHEAD_MAX_S else None
-
-
-def _clock_time(found: re.Match[str], now: float) -> float:
-    here = datetime.fromtimestamp(now, UTC)
-    hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
-    at = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
-    if not found["month"]:
-        return (at if at >= here - timedelta(minutes=1) else at + timedelta(days=1)).timestamp()
-    month = _MONTHS.index(found["month"].lower()) + 1
-    at = at.replace(year=int(found["year"] or here.year), month=month, day=int(found["day"]))
-    if not found["year"] and at < here - timedelta(days=1):
-        at = at.replace(year=here.year + 1)
-    return at.timestamp()
-
-
 # ---- faults
 
 MESSAGE_CHARS = 500
@@ -259,42 +183,47 @@ _SAYS: dict[FaultKind, str] = {
 """How the CLIs say what a fault is: the first kind that fits holds. Each is one line."""
 
 
-def failed(found: Fault) -> Events:
-    """Return a fault and the end of the turn by it."""
-    return (found, TurnEnded(ok=False, message=found.message))
+class Cli:
+    """One known coding agent; each instance reads the output of one process of it.
 
+    `name` is that in the config, and of its program. `kept` are the folders of its HOME that survive an epoch: its
+    session store. `harmless` are tools of its own that cannot be switched off and change nothing.
+    """
 
-class EventReader:
-    """Reads the output of one process; `used` is what was reported for the session that it resumes."""
+    name: ClassVar[str]
+    kept: ClassVar[tuple[str, ...]]
+    harmless: ClassVar[frozenset[str]] = frozenset()
+    complains: ClassVar[bool] = True
+    """Whether it says what is wrong in lines that are no events."""
 
-    _complains = True  # in plain lines
-
-    def __init__(
-        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._used = used
-        self._clock = clock
+    def __init__(self, used: UsageReported = NOTHING_USED) -> None:
+        self._used = used  # what was reported for the session that it resumes
         self._said = ""
 
-    def feed(self, line: bytes) -> Events:
+    @staticmethod
+    def launch(options: CliOptions, prompt: str, session: str) -> Launch:
+        """Return how to start it, in a new session ("") or in its own."""
+        raise NotImplementedError
+
+    @classmethod
+    def unexpected(cls, offered: ToolsOffered) -> tuple[str, ...]:
+        """Return the tools that it offers its model although they are not clew's."""
+        return tuple(sorted(set(offered.names) - set(TOOLS) - cls.harmless))
+
+    def feed(self, line: bytes) -> tuple[CliEvent, ...]:
         """Return the events of a line of standard output, or of standard error: some faults are reported only there."""
         event = Fields.of_line(line)
-        if self._complains and not event.text("type"):
-            return self._complaint(line)
+        if not event.text("type") and self.complains:
+            text = _COLOUR.sub("", line.decode(errors="replace")).strip()
+            reason = text.removeprefix("Error: ")
+            return (fault_of(reason),) if reason != text else ()
         return tuple(found for found in self._events(event) if found != NOTHING_USED)
 
     def _events(self, event: Fields) -> Iterator[CliEvent]:
         raise NotImplementedError
 
-    def _fault(self, message: str) -> Fault:
-        short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-        fits: list[FaultKind] = [
-            one for one, says in _SAYS.items() if re.search(says, short, re.IGNORECASE)
-        ]
-        kind = fits[0] if fits else "temporary"
-        return Fault(short, kind, reset_time(short, self._clock()) if kind == "limit" else None)
 
-    def _complaint(self, line: bytes) -> Events:
-        text = _COLOUR.sub("", line.decode(errors="replace")).strip()
-        reason = text.removeprefix("Error: ")
-        return failed(self._fault(reason)) if reason != text else ()
+def fault_of(message: str) -> Fault:
+    short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
+    fits = (one for one, says in _SAYS.items() if re.search(says, short, re.IGNORECASE))
+    return Fault(short, next(fits, "temporary"))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed
+from clew_worker.bridge.clis.cli import SERVER, TOOLS
 
 START_TIMEOUT_S, TOOL_TIMEOUT_S = 120, 3_600
 _KEY = "CLEW_CLI_KEY"
@@ -23,19 +23,6 @@ _OFF = (
 
 In the config file a version ignores those that it does not know; as flags they would be errors.
 """
-
-
-def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
-    """Return how to start it; a session is resumed by a command of its own, with fewer options."""
-    argv = [options.program, "exec"]
-    argv += ["resume"] if session else []
-    argv += ["--json", "--skip-git-repo-check", *options.args]
-    argv += [session, "-"] if session else ["-"]
-    key = _KEY if options.base_url else "CODEX_API_KEY"
-    env = {"CODEX_HOME": f"{options.home}/.codex"}
-    env |= {key: options.key} if options.key else {}
-    files = {".codex/config.toml": _config(options)}
-    return cli.Launch(tuple(argv), env, files, prompt)
 
 
 def _config(options: cli.CliOptions) -> str:
@@ -60,8 +47,32 @@ def _quoted(text: str) -> str:
     return json.dumps(text).replace("\x7f", "\\u007f")
 
 
-class CodexReader(cli.EventReader):
-    """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
+class Codex(cli.Cli):
+    """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves.
+
+    Its tools are switched off as features, but for the harmless ones; newer models also have `apply_patch`. The sandbox
+    of its own (read-only) and the kernel refuse what that would write.
+    """
+
+    name = "codex"
+    kept = (".codex/sessions",)
+    harmless = frozenset((
+        "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec", "tool_search",
+        "request_user_input", "request_user_input_async", "wait", "sleep",
+    ))  # fmt: skip
+
+    @staticmethod
+    def launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
+        """Return how to start it; a session is resumed by a command of its own, with fewer options."""
+        argv = [options.program, "exec"]
+        argv += ["resume"] if session else []
+        argv += ["--json", "--skip-git-repo-check", *options.args]
+        argv += [session, "-"] if session else ["-"]
+        key = _KEY if options.base_url else "CODEX_API_KEY"
+        env = {"CODEX_HOME": f"{options.home}/.codex"}
+        env |= {key: options.key} if options.key else {}
+        files = {".codex/config.toml": _config(options)}
+        return cli.Launch(tuple(argv), env, files, prompt)
 
     def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         match event.text("type"):
@@ -79,17 +90,6 @@ class CodexReader(cli.EventReader):
                 total = cli.UsageReported(*map(event.object("usage").count, names))
                 yield total.since(self._used)
                 self._used = total
-                yield cli.TurnEnded(ok=True, message=self._said)
+                yield cli.TurnEnded(self._said)
             case "turn.failed":
-                yield from failed(self._fault(event.object("error").text("message")))
-
-
-_HARMLESS = frozenset((
-    "list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec", "tool_search",
-    "request_user_input", "request_user_input_async", "wait", "sleep",
-))  # fmt: skip
-CODEX = cli.Cli("codex", (".codex/sessions",), _launch, CodexReader, _HARMLESS)
-"""Its tools are switched off as features, but for these; newer models also have `apply_patch`.
-
-The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.
-"""
+                yield cli.fault_of(event.object("error").text("message"))

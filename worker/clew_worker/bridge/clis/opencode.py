@@ -4,28 +4,12 @@ import json
 from collections.abc import Iterator
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, failed
+from clew_worker.bridge.clis.cli import SERVER
 
 TIMEOUT_MS = 120_000
 """For the start of the MCP server, and for each call: clew answers a call within 45 s."""
 
 _PROVIDER, _KEY, _MORE_FOLLOWS = "clew", "CLEW_CLI_KEY", "tool-calls"
-
-
-def _launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
-    """Return how to start it; config files of the user or of the workspace do not apply."""
-    argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
-    argv += ["--session", session] if session else []
-    env = {
-        "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options)),
-        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-    }
-    env |= {_KEY: options.key} if options.key else {}
-    return cli.Launch((*argv, *options.args), env, {}, prompt)
 
 
 def _config(options: cli.CliOptions) -> dict[str, object]:
@@ -54,10 +38,32 @@ def _config(options: cli.CliOptions) -> dict[str, object]:
     return config | ({"model": model, "small_model": model} if model else {})
 
 
-class OpencodeReader(cli.EventReader):
-    """Reads `text`, `reasoning`, `step_finish` (with its usage) and `error` events; each of them names the session."""
+class Opencode(cli.Cli):
+    """Reads `text`, `reasoning`, `step_finish` (with its usage) and `error` events; each of them names the session.
 
+    It offers the tools that its config allows; its event stream does not list them.
+    """
+
+    name = "opencode"
+    kept = (".local/share/opencode",)
+    harmless = frozenset({"invalid"})
     _session = ""
+
+    @staticmethod
+    def launch(options: cli.CliOptions, prompt: str, session: str) -> cli.Launch:
+        """Return how to start it; config files of the user or of the workspace do not apply."""
+        argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
+        argv += ["--session", session] if session else []
+        env = {
+            "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options)),
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        }
+        env |= {_KEY: options.key} if options.key else {}
+        return cli.Launch((*argv, *options.args), env, {}, prompt)
 
     def _events(self, event: cli.Fields) -> Iterator[cli.CliEvent]:
         session, part = event.text("sessionID"), event.object("part")
@@ -72,18 +78,19 @@ class OpencodeReader(cli.EventReader):
             case "step_finish":
                 yield _tokens(part)
                 if part.text("reason") != _MORE_FOLLOWS:
-                    yield cli.TurnEnded(ok=True, message=self._said)
+                    yield cli.TurnEnded(self._said)
             case "error":
-                yield from self._failed(event.object("error"))
+                yield _fault(event.object("error"))
 
-    def _failed(self, error: cli.Fields) -> cli.Events:
-        data, name = error.object("data"), error.text("name")
-        message = data.text("message") or error.text("message") or name
-        if name == "ContextOverflowError":
-            message = f"the prompt exceeds the context window: {message}"
-        found = self._fault(message)
-        refused = name == "ProviderAuthError" or data.number("statusCode") == 401
-        return failed(cli.Fault(found.message, "login") if refused else found)
+
+def _fault(error: cli.Fields) -> cli.Fault:
+    data, name = error.object("data"), error.text("name")
+    message = data.text("message") or error.text("message") or name
+    if name == "ContextOverflowError":
+        message = f"the prompt exceeds the context window: {message}"
+    found = cli.fault_of(message)
+    refused = name == "ProviderAuthError" or data.number("statusCode") == 401
+    return cli.Fault(found.message, "login") if refused else found
 
 
 def _tokens(part: cli.Fields) -> cli.UsageReported:
@@ -94,13 +101,3 @@ def _tokens(part: cli.Fields) -> cli.UsageReported:
     fresh = tokens.count("input") + cache.count("write")
     output = tokens.count("output") + tokens.count("reasoning")
     return cli.UsageReported(fresh + cached, output, cached, part.number("cost") or None)
-
-
-OPENCODE = cli.Cli(
-    "opencode",
-    kept=(".local/share/opencode",),
-    launch=_launch,
-    reader=OpencodeReader,
-    harmless=frozenset({"invalid"}),
-)
-"""It offers the tools that its config allows; its event stream does not list them."""
