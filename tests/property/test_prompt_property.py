@@ -21,8 +21,8 @@ from clew_shared.wire.hello import (
     Said,
     SentProbe,
 )
-from clew_worker.agent import json_mode
-from clew_worker.agent.json_mode import fitted
+from clew_worker.agent import written
+from clew_worker.agent.written import fitted
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -117,14 +117,14 @@ WITHIN = (
 
 @pytest.mark.parametrize("said", [INLINE, BESIDE, WITHIN])
 def test_a_reflection_is_taken_out_of_the_call_wherever_it_stands(said):
-    found = json_mode.answer_of(*json_mode.read(said, TOOLS))
+    found = written.answer_of(*written.read(said, TOOLS))
     assert [call.args for call in found.calls] == [{"cmd": "ls"}]
     assert found.hindsight == ({"insights": "x"},)
 
 
 @given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))
 def test_whatever_a_model_writes_can_be_read(text):
-    for found in json_mode.answer_of(*json_mode.read(text, TOOLS)).calls:
+    for found in written.answer_of(*written.read(text, TOOLS)).calls:
         assert isinstance(found.name, str)
         assert isinstance(found.args, dict)
 
@@ -141,7 +141,7 @@ def test_the_common_slips_of_small_models_are_read_as_what_they_mean(
 ):
     given_args = json.dumps(args) if as_text else args
     call = json.dumps({name_key: "write_file", args_key: given_args})
-    calls, _ = json_mode.read(around.replace("{}", call), TOOLS)
+    calls, _ = written.read(around.replace("{}", call), TOOLS)
     meant = fitted(BY_NAME["write_file"], args)
     assert [(c.name, c.args) for c in calls] == [("write_file", meant)]
 

@@ -13,9 +13,9 @@ from clew_shared.core.attempts import iterations_used_up
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import Attempts, State
 from clew_shared.wire.hello import HelloAnswer
-from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.llm_client import Completion
 from clew_worker.agent.work import Memory
+from clew_worker.agent.written import ToolRequest
 
 
 @pytest.mark.parametrize(

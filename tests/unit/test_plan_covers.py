@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_worker.agent.plans import read_covers, read_plan
+from clew_worker.agent.written import read_covers, read_plan
 
 NAMES = ["Write tests", "Write docs", "3 more things"]
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from clew_worker.agent import llm_client
+from clew_worker.agent.client import live
 from clew_worker.agent.llm import LlmAgent
-from clew_worker.agent.main import live
 from clew_worker.agent.runbook import Runbook
 
 DEADLINE_S = 60

@@ -5,7 +5,7 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
 from clew_shared.record import events as ev
-from clew_worker.agent.main import live
+from clew_worker.agent.client import live
 from clew_worker.agent.runbook import Runbook
 
 

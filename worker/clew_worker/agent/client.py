@@ -1,14 +1,16 @@
-"""The agent's side of the worker protocol, for all agents that are written in Python with asyncio."""
+"""The agent's side of the worker protocol, for agents in Python with asyncio; and the start of the built-in ones."""
 
 import asyncio
 import contextlib
 import itertools
 import os
 import socket
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
+from clew_shared.exit_codes import ExitCode
 from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, AnswerModel, Finished, Judged, Noted
@@ -19,7 +21,7 @@ ANSWER_TIMEOUT_S = 8 * 86_400.0
 
 RETRY_AFTER_MAX_S = 30 * 86_400.0  # the longest wait that an agent may ask for
 GAVE_UP = "the agent gave up on this attempt"
-RECORD_CHARS = 1_000
+RECORD_CHARS, REASON_CHARS = 1_000, 4_000
 ENDED = ("stopped", "budget")  # the reasons of a refusal after which nothing more is accepted
 _GOODBYE_S = 1.0
 
@@ -236,3 +238,57 @@ def call_record(
         "cost": {"tokens": 0, "time": duration_s},
         "tool_selection_rationale": rationale[:RECORD_CHARS],
     }
+
+
+# ---- the life of a built-in agent, in the process that the nursery has forked for it
+
+Work = Callable[[AgentClient], Coroutine[Any, Any, None]]  # until it is done, or `CannotContinue`
+
+
+def main(name: str, sock_fd: int) -> int:
+    """Run the agent `llm` or `runbook`; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
+    import uvloop
+
+    async def work(daemon: AgentClient) -> None:
+        if name == "llm":
+            # imports httpx2, which a runbook does without
+            from clew_worker.agent.llm import LlmAgent
+
+            return await LlmAgent(daemon).run()
+        from clew_worker.agent.runbook import Runbook
+
+        return await Runbook(daemon).run()
+
+    return uvloop.run(live(socket.socket(fileno=sock_fd), work))
+
+
+async def live(sock: socket.socket, work: Work) -> int:
+    """Run an agent on a connection until it ends, or the daemon wants that; return its exit code."""
+    async with AgentClient(sock) as daemon:
+        stop_asked = asyncio.Event()
+        daemon.on("stop", lambda _: stop_asked.set())
+        working = asyncio.create_task(_exit_code(daemon, work))
+        ends = [asyncio.create_task(e.wait()) for e in (stop_asked, daemon.closed)]
+        await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finished = working.done()
+        for task in (working, *ends):
+            task.cancel()
+        await asyncio.gather(working, *ends, return_exceptions=True)
+        return working.result() if finished else ExitCode.OK
+
+
+async def _exit_code(daemon: AgentClient, work: Work) -> int:
+    try:
+        await work(daemon)
+    except Disconnected:
+        return ExitCode.OK
+    except CannotContinue as leave:
+        kind, reason, after_s = leave.kind, leave.reason[:REASON_CHARS], leave.retry_after_s
+        if after_s is not None:
+            after_s = min(max(after_s, 0.0), RETRY_AFTER_MAX_S)
+        try:
+            await daemon.call("leave", kind=kind, reason=reason, retry_after_s=after_s)
+        except (Disconnected, RpcError):  # the exit code tells the kind
+            sys.stderr.write(f"{kind}: {leave.reason}\n")
+        return ExitCode.TEMPORARY if kind == "temporary" else ExitCode.CONFIGURATION
+    return ExitCode.OK

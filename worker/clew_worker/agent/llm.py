@@ -17,12 +17,12 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.tools import Tool
 from clew_shared.wire.answers import Noted
 from clew_shared.wire.protocol import Usage
-from clew_worker.agent import json_mode
 from clew_worker.agent import llm_client as llm
+from clew_worker.agent import written
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
-from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.llm_client import Completion, LlmClient, Misconfigured
 from clew_worker.agent.work import AgentFinished, Memory, Work
+from clew_worker.agent.written import Hindsight, ModelAnswer
 
 NAME = "llm/1"
 REPLAN_TURNS_MAX, TIGHTNESS_MAX = 4, 4
@@ -118,7 +118,7 @@ class LlmAgent:
             view = layout.view
             tools = self._offered(view)
             native, rung = self._memory.prompt.mode == "tools", self._memory.prompt.rung
-            form = json_mode.response_format(tools, rung, reflects=view.reflects)
+            form = written.response_format(tools, rung, reflects=view.reflects)
             repeats = self._memory.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(
@@ -164,17 +164,17 @@ class LlmAgent:
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
         if completion.calls:
             known = {tool.name: tool for tool in tools}
-            calls = [json_mode.request(*call, known) for call in completion.calls]
+            calls = [written.request(*call, known) for call in completion.calls]
             text = completion.text.strip()
         else:
-            calls, text = json_mode.read(completion.text, tools)
+            calls, text = written.read(completion.text, tools)
         self._memory.answered(completion, calls)
-        return json_mode.answer_of(calls, text)
+        return written.answer_of(calls, text)
 
     def _step_down(self, fault: llm.Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
         mode, rung = self._memory.prompt.mode, self._memory.prompt.rung
-        if mode == "json" and rung < json_mode.RUNGS - 1:
+        if mode == "json" and rung < written.RUNGS - 1:
             self._memory.change(rung=rung + 1)
         elif mode == "tools" and self._memory.auto:
             self._memory.change(mode="json", rung=0)

@@ -28,9 +28,8 @@ from clew_worker.agent.client import (
     RpcError,
     call_record,
 )
-from clew_worker.agent.json_mode import RUNGS, ToolRequest
 from clew_worker.agent.llm_client import Completion
-from clew_worker.agent.plans import plain_text, record_plan, truth
+from clew_worker.agent.written import RUNGS, ToolRequest, plain_text, record_plan, truth
 
 CHECKED = "The checks pass now."
 NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."

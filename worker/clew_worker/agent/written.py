@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
-from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.prompt.reasoning import as_text
 from clew_shared.prompt.view import REFLECT
+from clew_shared.record.spec import CHECK_CMD_CHARS, CHECK_NAME_CHARS, SUGGESTED_MAX
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import BY_NAME, Schema, Tool, schema
 from clew_shared.wire import protocol
@@ -323,8 +323,8 @@ def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
     for n, item in enumerate(raw[:PLAN_READ_MAX] if isinstance(raw, list) else [], start=1):
         one = item if isinstance(item, Mapping) else {"cmd": item}
         cmd = plain_text(one.get("cmd") or one.get("command"))
-        name = " ".join(plain_text(one.get("name")).split())[:NAME_CHARS_MAX] or f"check_{n}"
-        if cmd and len(cmd) <= CMD_CHARS_MAX and (name + cmd).isprintable():
+        name = " ".join(plain_text(one.get("name")).split())[:CHECK_NAME_CHARS] or f"check_{n}"
+        if cmd and len(cmd) <= CHECK_CMD_CHARS and (name + cmd).isprintable():
             found.setdefault(name, cmd)
     return [{"name": name, "cmd": cmd} for name, cmd in found.items()][:SUGGESTED_MAX]
 

@@ -19,7 +19,7 @@ from clew_worker.agent.client import (
     RpcError,
     call_record,
 )
-from clew_worker.agent.plans import plain_text, record_plan, truth
+from clew_worker.agent.written import plain_text, record_plan, truth
 from clew_worker.bridge import tools
 from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_subtask_text
 

@@ -18,8 +18,14 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.text.redact import hide
 from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
-from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, RpcError, Stopping
-from clew_worker.agent.main import live
+from clew_worker.agent.client import (
+    AgentClient,
+    CannotContinue,
+    Disconnected,
+    RpcError,
+    Stopping,
+    live,
+)
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis import CLIS

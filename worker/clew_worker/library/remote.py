@@ -21,7 +21,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted
 from clew_shared.wire.hello import Call, HelloAnswer
 from clew_worker.agent.client import A, AgentClient, RpcError
-from clew_worker.agent.plans import PlanTask, Tasks
+from clew_worker.agent.written import PlanTask, Tasks
 from clew_worker.library.open_goal import Answer, WorkState, answer_of, subtasks_of
 
 T = TypeVar("T")
