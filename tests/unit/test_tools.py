@@ -8,7 +8,7 @@ import pytest
 
 from clew_shared import tools
 from clew_worker.executor.commands import Capture, Commands, clean, cut
-from clew_worker.executor.tools import finding, registry
+from clew_worker.executor.tools import registry
 from clew_worker.executor.tools.files import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.wire import Wire
@@ -146,7 +146,7 @@ def test_a_search_gives_file_line_and_text(tool, ws):
 
 
 def test_a_pattern_that_never_ends_is_stopped(tool, ws, monkeypatch):
-    monkeypatch.setattr(finding, "_SEARCH_S", 0.2)
+    monkeypatch.setattr(registry, "_SEARCH_S", 0.2)
     (ws / "f").write_text("a" * 60 + "b\n")
     assert tool("search", pattern="(a|a)+$").result == "timeout"
 

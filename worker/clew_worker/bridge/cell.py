@@ -17,9 +17,7 @@ from clew_worker.bridge.wire import (
     CliEnded,
     CliReady,
     CliStarted,
-    FileRead,
     PutFiles,
-    ReadFile,
     StartCli,
     packet,
 )
@@ -108,7 +106,6 @@ class CliCell:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sock.setblocking(False)
-        self._asking = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self.ready, fds = await self._answer(CliReady, 1)
@@ -125,17 +122,10 @@ class CliCell:
         for name, text in files.items():
             await self._send(PutFiles(files={name: text}))
 
-    async def read(self, path: str) -> str | None:
-        """Return the text of a small file in HOME, None where there is none."""
-        async with self._asking:
-            await self._send(ReadFile(path=path))
-            return (await self._answer(FileRead, 0))[0].text
-
     async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
         """Start the CLI; raises CliFaultError where it cannot be started."""
-        async with self._asking:
-            await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
-            started, fds = await self._answer(CliStarted, 2)
+        await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
+        started, fds = await self._answer(CliStarted, 2)
         if started.fault:
             raise CliFaultError(started.fault, started.temporary)
         return CliRun(fds[0], socket.socket(fileno=fds[1]))

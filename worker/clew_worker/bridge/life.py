@@ -32,8 +32,8 @@ from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.tools import first_prompt, next_prompt, resume_prompt, warning
-from clew_worker.bridge.turn import PLACE, START_FIX, CliCrashError, CliTurn, Conversation
-from clew_worker.bridge.wire import CliEnded
+from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn, Conversation
+from clew_worker.bridge.wire import PLACE, CliEnded
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
@@ -86,9 +86,8 @@ class Bridge:
         ready, args = self._cell.ready, tuple(map(str, own.get("args") or ()))
         place = (ready.program, ready.relay, ready.home)
         self._options = CliOptions(*place, agent.model, agent.base_url, key, args)
-        before = Conversation.read(await self._cell.read(PLACE))
-        self._logins = dict(hello.logins)
-        await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
+        before = Conversation.read(ready.conversation)
+        await self._cell.put(hello.logins, kept=(*self._cli.kept, PLACE))
         if before.continues(self._attempt):
             self._conversation, self._resuming = before, True
 
@@ -97,7 +96,7 @@ class Bridge:
         if self._options.key:
             return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
         fix, then = log_in(self._cli.name), "then name its login file in `credentials` of the agent"
-        return fix if self._logins else f"{fix}; {then}, or a key in `api_key_file`"
+        return fix if self._goal.hello.logins else f"{fix}; {then}, or a key in `api_key_file`"
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -139,7 +138,6 @@ class Bridge:
             was_ended = goal.over.is_set() or turn_over.is_set()
             unfinished = turn.unfinished(run.code) and not was_ended
             await self._report(turn, time.monotonic() - began, unfinished=unfinished)
-            await self._hand_back_logins()
         if goal.over.is_set():
             return True
         lost = self._resuming and not (turn.session or goal.effects or turn.stops)
@@ -229,18 +227,6 @@ class Bridge:
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(LAST_REPORT_S):
                 self._show(await self._daemon.reflect(usage, record))
-
-    async def _hand_back_logins(self) -> None:
-        """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""
-        if not (self._goal.hello.options.agent.model_extra or {}).get("refresh_credentials"):
-            return
-        with suppress(Disconnected, RpcError, CellGoneError, TimeoutError, ValueError):
-            async with asyncio.timeout(LAST_REPORT_S):
-                for place, text in self._logins.items():
-                    found = await self._cell.read(place)
-                    if found and found != text:
-                        self._logins = {**self._logins, place: found}
-                        await self._daemon.call("login", place=place, text=found)
 
     async def _gets_on(self) -> bool:
         """Count turns in a row without an action: so many end the attempt; return False where that is not possible."""

@@ -23,7 +23,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.framing import WireMessage
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import relay, wire
-from clew_worker.bridge.wire import FILE_BYTES_MAX, PutFiles, StartCli
+from clew_worker.bridge.wire import PLACE, PLACE_BYTES_MAX, PutFiles, StartCli
 from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
@@ -83,8 +83,6 @@ class CliStarter:
                 self._put(order)
             case StartCli() as order:
                 self._start(order)
-            case wire.ReadFile() as order:
-                self._send(wire.FileRead(text=_text(self._home / order.path)))
         return True
 
     def _send(self, message: WireMessage, *fds: int) -> None:
@@ -165,15 +163,14 @@ def _holding(data: bytes, opened: contextlib.ExitStack) -> int:
     return end
 
 
-def _text(path: Path) -> str | None:
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            data = file.read(FILE_BYTES_MAX + 1) if is_file else b""
-    except OSError:
-        return None
-    return data.decode(errors="replace") if is_file and len(data) <= FILE_BYTES_MAX else None
+def _conversation(path: Path) -> str:
+    data = b""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                data = file.read(PLACE_BYTES_MAX + 1)
+    return data.decode(errors="replace") if len(data) <= PLACE_BYTES_MAX else ""
 
 
 def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
@@ -228,7 +225,14 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
     command = (interpreter.own_python(), "-I", "-S", relay.__file__, tmp)
     place = Path(tmp, PORT)
     token = place.read_text().partition(" ")[2] if place.exists() else ""
-    ready = wire.CliReady(program=spec.argv[0], home=home, tmp=tmp, relay=command, token=token)
+    ready = wire.CliReady(
+        program=spec.argv[0],
+        home=home,
+        tmp=tmp,
+        relay=command,
+        token=token,
+        conversation=_conversation(Path(home, PLACE)),
+    )
     with listener:
         socket.send_fds(sock, [wire.packet(ready)], [listener.fileno()])
     try:

@@ -39,8 +39,6 @@ _NOT_STARTED = re.compile(
 _SHELL_CANNOT = (126, 127)
 """The codes with which a shell ends that cannot execute a program, or does not find it."""
 
-PLACE = ".clew/conversation.json"
-
 
 class CliCrashError(Exception):
     """The CLI was killed or has crashed in the middle of a turn: the worker starts again."""

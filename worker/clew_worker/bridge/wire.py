@@ -5,8 +5,6 @@ bridge                              starter
 PutFiles                ->                              as often as needed, before a start
 StartCli                ->
                         <- CliStarted + [stdout, run]   no descriptors with a `fault`
-ReadFile                ->
-                        <- FileRead
 
 `run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
 """
@@ -21,7 +19,7 @@ from clew_shared.wire.framing import WireMessage, encode, reader
 PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
 
-FILE_BYTES_MAX = 64 * 1024
+PLACE, PLACE_BYTES_MAX = ".clew/conversation.json", 16 * 1024
 
 
 class PutFiles(WireMessage):
@@ -41,21 +39,18 @@ class StartCli(WireMessage):
     stdin: str = Field(default="", repr=False)
 
 
-class ReadFile(WireMessage):
-    """Read a small file in HOME."""
-
-    type: Literal["read"] = "read"
-    path: str
-
-
 class CliReady(WireMessage):
-    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
+    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first.
+
+    `conversation` is what the file at PLACE in HOME holds, "" where there is no regular file of PLACE_BYTES_MAX.
+    """
 
     program: str
     home: str
     tmp: str
     relay: tuple[str, ...]
     token: str = Field(default="", repr=False)
+    conversation: str = Field(default="", repr=False)
 
 
 class CliStarted(WireMessage):
@@ -72,13 +67,7 @@ class CliEnded(WireMessage):
     errors: str = ""
 
 
-class FileRead(WireMessage):
-    """The text of a file, None where there is no regular file of at most `FILE_BYTES_MAX`."""
-
-    text: str | None = Field(repr=False)
-
-
-Order = PutFiles | StartCli | ReadFile
+Order = PutFiles | StartCli
 read_order: Callable[[bytes], Order] = reader(Order)
 
 

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NoReturn
 
 from clew_shared.files import closing
@@ -91,15 +90,6 @@ class CommandError(Exception):
     """A command could not be started; the text says why."""
 
 
-@dataclass(frozen=True)
-class CommandEnd:
-    """How a command ended: `exit_code` is 128 + signal for one ended by a signal."""
-
-    output: str
-    exit_code: int | None
-    timed_out: bool = False
-
-
 class Commands:
     """Runs commands in `folder`, one at a time; processes that they leave behind run on.
 
@@ -140,8 +130,11 @@ class Commands:
         timeout_s: float,
         output_bytes: int,
         said: Callable[[str], None] = lambda _tail: None,
-    ) -> CommandEnd:
-        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start."""
+    ) -> tuple[str, int, bool]:
+        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start.
+
+        Return its output, its exit code (128 + signal where a signal ended it), and whether its time was up.
+        """
         argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
@@ -157,7 +150,7 @@ class Commands:
             _kill_tree(pid)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self._read_rest(read_fd, capture)
-        return CommandEnd(capture.text(), code if code >= 0 else 128 - code, timed_out)
+        return capture.text(), code if code >= 0 else 128 - code, timed_out
 
     def _follow(
         self, pid: int, read_fd: int, capture: Capture, deadline: float, said: Callable[[str], None]
