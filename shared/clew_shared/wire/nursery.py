@@ -74,7 +74,7 @@ class CellSpec(WireMessage):
     """One process to start: an executor, a built-in agent, a foreign command, or the starter of a coding agent's CLI.
 
     `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the built-in agent, whose
-    entry is `clew_worker.agent.client.main(name, sock_fd) -> exit code`; `options` is for it alone.
+    entry is `clew_worker.agent.runbook.main(name, sock_fd) -> exit code`; `options` is for it alone.
     `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has its own.
     """
 

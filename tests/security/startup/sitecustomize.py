@@ -10,10 +10,10 @@ if "clew_worker.cell.nursery" in sys.orig_argv:
     import os
     from pathlib import Path
 
-    import clew_worker.agent.client
+    import clew_worker.agent.runbook
     from clew_worker.sandbox import namespaces
 
-    plain = clew_worker.agent.client.main
+    plain = clew_worker.agent.runbook.main
 
     def attacking(name, channel):
         """Be a built-in agent that has been taken over: attack instead of thinking, if so asked."""
@@ -30,7 +30,7 @@ if "clew_worker.cell.nursery" in sys.orig_argv:
         sys.stdout.flush()
         return 78
 
-    clew_worker.agent.client.main = attacking
+    clew_worker.agent.runbook.main = attacking
     if Path(__file__).with_name("guard").exists():
         namespaces.possible = lambda **_: False
     if Path(__file__).with_name("own_tools").exists():

@@ -1,4 +1,4 @@
-"""The agent's side of the worker protocol, for agents in Python with asyncio; and the start of the built-in ones."""
+"""The agent's side of the worker protocol, for agents in Python with asyncio; and how an agent ends."""
 
 import asyncio
 import contextlib
@@ -240,26 +240,9 @@ def call_record(
     }
 
 
-# ---- the life of a built-in agent, in the process that the nursery has forked for it
+# ---- the life of an agent of clew's own
 
 Work = Callable[[AgentClient], Coroutine[Any, Any, None]]  # until it is done, or `CannotContinue`
-
-
-def main(name: str, sock_fd: int) -> int:
-    """Run the agent `llm` or `runbook`; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
-    import uvloop
-
-    async def work(daemon: AgentClient) -> None:
-        if name == "llm":
-            # imports httpx2, which a runbook does without
-            from clew_worker.agent.llm import LlmAgent
-
-            return await LlmAgent(daemon).run()
-        from clew_worker.agent.runbook import Runbook
-
-        return await Runbook(daemon).run()
-
-    return uvloop.run(live(socket.socket(fileno=sock_fd), work))
 
 
 async def live(sock: socket.socket, work: Work) -> int:

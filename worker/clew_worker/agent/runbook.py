@@ -2,9 +2,10 @@
 
 It derives its position from the recorded actions, never from memory, so that after a restart it continues at the
 same step. It decides nothing: it proposes a step that was cut off, or has failed, again, and the daemon lets it run, or
-asks a person.
+asks a person. `main` starts it, or the llm agent.
 """
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome
 from clew_shared.wire.hello import Call, Entry, HelloAnswer
-from clew_worker.agent.client import AgentClient, CannotContinue, RpcError, call_record
+from clew_worker.agent.client import AgentClient, CannotContinue, RpcError, call_record, live
 
 NAME = "runbook/1"
 _OUTPUT_CHARS, _STEP_CHARS = 500, 120
@@ -120,3 +121,17 @@ def _failure(step: Mapping[str, Any], outcome: ActionOutcome) -> str:
     came = f"{RESULTS[outcome.result]}{exit_text(outcome.exit_code)}"
     named = action_text(step["tool"], step["args"], _STEP_CHARS)
     return f"`{named}` {came}" + (f": {output}" if output else "")
+
+
+def main(name: str, sock_fd: int) -> int:
+    """Run the agent `llm` or `runbook`; return its exit code: 0 (done, or stopped), 75 temporary, 78 configuration."""
+    import uvloop
+
+    async def work(daemon: AgentClient) -> None:
+        if name != "llm":
+            return await Runbook(daemon).run()
+        from clew_worker.agent.llm import LlmAgent  # imports httpx2, which a runbook does without
+
+        return await LlmAgent(daemon).run()
+
+    return uvloop.run(live(socket.socket(fileno=sock_fd), work))

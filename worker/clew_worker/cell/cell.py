@@ -324,6 +324,6 @@ def _builtin(box: sandbox.Box, rules: int, listener: socket.socket | None) -> in
         from clew_worker.bridge.life import run_bridge
 
         return run_bridge(CHANNEL_FD, _PEER_FD)
-    from clew_worker.agent.client import main
+    from clew_worker.agent.runbook import main
 
     return main(spec.agent, CHANNEL_FD)

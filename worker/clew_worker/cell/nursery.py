@@ -33,7 +33,6 @@ from clew_worker.sandbox import kernel
 
 _WARM = (
     "clew_worker.executor.server",
-    "clew_worker.agent.client",
     "clew_worker.agent.runbook",
     "uvloop",
 )

@@ -14,7 +14,7 @@ import threading
 import uuid
 from pathlib import Path
 
-import clew_worker.agent.client
+import clew_worker.agent.runbook
 
 
 def _descriptors():
@@ -60,4 +60,4 @@ def _is_loop(one):
     return type(one).__name__.endswith(("Loop", "SelectorEventLoop")) and hasattr(one, "call_soon")
 
 
-clew_worker.agent.client.main = look
+clew_worker.agent.runbook.main = look
