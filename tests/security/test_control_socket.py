@@ -13,7 +13,6 @@ import psutil
 import pytest
 from harness import DEADLINE_S, until
 
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.reading.client import ask
 
@@ -205,7 +204,7 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
             daemon = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd="/")
         try:
             sock = Path(name, "home", "run", "control.sock")
-            until(lambda: ask(sock, DaemonRequest("ping")), "an answer", out.read_text)
+            until(lambda: ask(sock, "ping"), "an answer", out.read_text)
         finally:
             daemon.terminate()
             daemon.wait(DEADLINE_S)

@@ -27,7 +27,6 @@ from sim_world import HAPPENINGS, World
 from clew_daemon.app.housekeeping import reload
 from clew_daemon.app.lifecycle import complete_undos
 from clew_daemon.config import profiles
-from clew_daemon.control import requests as ask
 from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.server import ControlError
@@ -268,14 +267,12 @@ class SimDaemon:
             with self.world.watch.asking(goal):
                 match name:
                     case "feedback":
-                        answer = await self.changes.feedback(ask.FeedbackRequest(goal, text))
+                        answer = await self.changes.feedback(goal, text)
                     case "unblock":
-                        unblock = ask.UnblockRequest(goal, blocked[0] if blocked else "none")
-                        answer = await self.changes.unblock(unblock)
+                        answer = await self.changes.unblock(goal, blocked[0] if blocked else "none")
                     case _:
                         verb, _, now = name.partition(" --")
-                        change = ask.GoalChangeRequest(verb, goal, now=bool(now) or None)
-                        answer = await self.changes.change(change)
+                        answer = await self.changes.change(verb, goal, now=bool(now))
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return
@@ -332,7 +329,7 @@ class SimDaemon:
             s.ended
             or s.goal.status == "blocked"
             or s.paused
-            or schedule.waits_for(s, known, running, now) not in ("", "waits for a worker")
+            or schedule.waits_for(s, known, running, now)[0] not in ("", "waits for a worker")
             for s in states.values()
         )
 

@@ -142,7 +142,7 @@ def _afterwards(world: World) -> list[str]:
         states[goal] = whole
     known = KnownGoals(states)
     for goal, state in states.items():
-        why = schedule.waits_for(state, known, [], world.clock.time())
+        why, _ = schedule.waits_for(state, known, [], world.clock.time())
         if why == "waits for a worker" or why.endswith("goes first"):
             why = ""  # all of them are free
         hold.every_goal_ends_or_waits_for_a_named_reason(goal, state, why)

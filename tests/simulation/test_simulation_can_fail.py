@@ -50,10 +50,6 @@ def always(value):
     return lambda *_, **__: value
 
 
-def forgiven(*_):
-    return restart.Crashes()
-
-
 async def heard_at_once(_book, _core):
     """Forget to wait for the commit."""
 
@@ -286,8 +282,8 @@ def ends_with_any_label(monkeypatch):
 
 
 put(goals.GoalStore, "commit", heard_at_once, "nothing_is_heard_that_is_not_recorded", seed=6)
-put(restart.Crashes, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
-put(restart.RestartHistory, "crashes", forgiven, "restart_intensity_holds", "crashing")
+put(restart, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
+put(restart.RestartHistory, "crashed", always(1), "restart_intensity_holds", "crashing")
 put(action_events, "STEPS_KEPT", 10**9, "nothing_grows_without_bound")
 put(schedule, "overlap", always(False), "no_two_goals_share_a_workspace", seed=17)
 put(schedule, "dependencies", lambda *_, **__: [], "a_goal_begins_only_when_it_may")

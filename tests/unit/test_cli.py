@@ -13,7 +13,6 @@ import pytest
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import undo as undoing
 from clew_daemon.cli.commands.demo import own_daemon
-from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record import pages
@@ -101,10 +100,13 @@ def test_an_undo_is_not_done_where_something_has_changed_since_it_was_shown(monk
     shown |= {"entries": [{"path": "cup", "action": "remove"}], "entries_total": 1}
     asked, answers = [], [shown, {**shown, "plan": "another"}]
     monkeypatch.setattr(parameters, "confirmed", lambda _: True)
-    monkeypatch.setattr(undoing, "_ask", lambda _, what: asked.append(what) or answers.pop(0))
+    monkeypatch.setattr(undoing, "_ask", lambda _, **what: asked.append(what) or answers.pop(0))
     with pytest.raises(CliError, match="nothing was restored: `clew undo tea` shows"):
-        undoing._converse(None, UndoRequest("tea"), "clew undo tea")
-    assert [(one.perform, one.expected) for one in asked] == [(False, None), (True, "shown")]
+        undoing._converse(None, {"goal": "tea"}, "clew undo tea")
+    assert [(one.get("perform"), one.get("expected")) for one in asked] == [
+        (None, None),
+        (True, "shown"),
+    ]
 
 
 def test_a_backup_that_takes_too_long_lets_go_of_the_ledger(clew, home, tmp_path, monkeypatch):

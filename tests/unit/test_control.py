@@ -9,18 +9,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.cli import run
+from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.lookup import handler
-from clew_daemon.control.requests import (
-    FeedbackRequest,
-    GoalChangeRequest,
-    MoveStrategyRequest,
-    StatusRequest,
-)
 from clew_daemon.control.server import CLIENTS_MAX, Control, ControlError
 from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.reading.errors import CliError
@@ -86,22 +83,27 @@ async def test_a_request_that_is_under_way_is_never_dropped_for_another_client(p
         assert {entry["event"] for entry in logs} == {"control.refused"}
 
 
+STATUS, CHANGE = ControlHandlers._status, partial(GoalChanges.change, verb="pause")
+
+
 @pytest.mark.parametrize(
-    ("kind", "method", "params", "name"),
+    ("answer", "params", "name"),
     [
-        (StatusRequest, "status", {"goal": 5}, "goal"),
-        (StatusRequest, "status", {"limit": True}, "limit"),
-        (StatusRequest, "status", {"limit": "3"}, "limit"),
-        (FeedbackRequest, "feedback", {"goal": "a"}, "text"),
-        (GoalChangeRequest, "pause", {"goals": ["a", 1]}, "goals"),
-        (GoalChangeRequest, "pause", {"goal": "a", "all": "no"}, "all"),
-        (MoveStrategyRequest, "playbook_remove", {}, "id"),
+        (STATUS, {"goal": 5}, "goal"),
+        (STATUS, {"limit": True}, "limit"),
+        (STATUS, {"limit": "3"}, "limit"),
+        (STATUS, {"goals": "a"}, "goals"),
+        (GoalChanges.feedback, {"goal": "a"}, "text"),
+        (CHANGE, {"goals": ["a", 1]}, "goals"),
+        (CHANGE, {"goal": "a", "all": "no"}, "all"),
+        (ControlHandlers._remove_strategy, {}, "id"),
     ],
 )
-async def test_a_parameter_that_is_missing_or_of_another_type_is_named(kind, method, params, name):
-    handlers = handler(kind, lambda _: None, method)
-    with pytest.raises(ControlError, match=f"{method}: `{name}`: "):
-        await handlers[method](params)
+async def test_a_parameter_that_is_missing_unknown_or_of_another_type_is_named(
+    answer, params, name
+):
+    with pytest.raises(ControlError, match=f"asked: `{name}`: "):
+        await handler("asked", partial(answer, None))(params)
 
 
 @contextmanager

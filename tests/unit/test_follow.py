@@ -15,7 +15,6 @@ from clew_daemon.cli.watched import Watched
 from clew_daemon.control import handlers
 from clew_daemon.control import server as server_module
 from clew_daemon.control.lookup import handler
-from clew_daemon.control.requests import DaemonRequest, FollowRequest
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.reading import follow as follow_module
 from clew_daemon.reading.client import Address
@@ -35,18 +34,18 @@ class Daemon:
         self.goals = GoalEvents(self.ledger, set(), {})
         self.socket = folder / "control.sock"
         answers = {
-            **handler(FollowRequest, partial(handlers.follow, self.goals, self, self._status)),
-            **handler(DaemonRequest, self._ping, "ping"),
+            "follow": handler("follow", partial(handlers.follow, self.goals, self, self._status)),
+            "ping": handler("ping", self._ping),
         }
         self.control = Control(self.socket, answers)
 
     def find(self, name):
         raise ControlError(f"no goal {name!r}")
 
-    async def _ping(self, _):
+    async def _ping(self):
         return {"ready": True}
 
-    async def _status(self, _):
+    async def _status(self, limit=None):
         return {"goals": [{"id": "a"}, {"id": "b"}]}
 
     async def record(self, *names):

@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.host.folders import overlap
 from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
 from clew_daemon.record.dependencies import KnownGoals, cycle, holder
-from clew_daemon.supervision.restart import Crashes, wait_s
+from clew_daemon.supervision.restart import RestartHistory, restart_s, wait_s
 from clew_daemon.supervision.schedule import due, ready, waits_for
 from clew_shared.config.tables import RestartSettings
 from clew_shared.record import events as ev
@@ -53,12 +53,23 @@ def test_a_queued_goal_says_what_it_waits_for():
     )
     said = [waits_for(states[goal], KnownGoals(states), ["a"], 0.0) for goal in "bcdef"]
     assert said == [
-        "waits for a, which is queued",
-        "waits for nobody, which is not known yet",
-        "waits until 1970-01-01T00:01:00.000000+00:00",
-        "waits for the workspace, where a works",
-        "waits for a worker",
+        ("waits for a, which is queued", False),
+        ("waits for nobody, which is not known yet", True),
+        ("waits until 1970-01-01T00:01:00.000000+00:00", False),
+        ("waits for the workspace, where a works", False),
+        ("waits for a worker", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("now", "is_ready"), [(99.0, True), (100.0, False), (159.0, False), (160.0, True)]
+)
+def test_a_wait_ends_at_its_time_and_with_a_clock_that_is_set_back_behind_its_beginning(
+    now, is_ready
+):
+    [state] = goals(a={}).values()
+    fold([(9, ev.GoalWaiting(at=100.0, reason="busy", until=160.0))], state)
+    assert ready(state, KnownGoals({"a": state}), now) is is_ready
 
 
 @pytest.mark.parametrize("name", ["make-tea-1f2a", "make-tea", "make", "MAKE-Tea-1F2A", "Make"])
@@ -100,35 +111,28 @@ def test_the_last_goal_of_a_cycle_is_found_with_the_whole_way(named, way):
 NUMBERS = RestartSettings()
 
 
-def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS):
-    """Crash at each of the times; give what was decided each time."""
-    crashes, decisions = Crashes(), []
-    for now in times:
-        crashes.add(now, lived_s, numbers)
-        decisions.append(crashes.restart_s(numbers, lambda: jitter))
-    return decisions
+@pytest.mark.parametrize(
+    ("every_s", "lived_s", "decided"),
+    [
+        (10.0, 0.0, [0.0, 0.1, 0.2, 0.4, 0.8, None]),
+        (60.0, 0.0, [0.0] * 9),  # crashes that are a window apart never give up
+        (1.0, 30.0, [0.0] * 9),  # a healthy stretch starts the count anew
+    ],
+)
+def test_a_crash_restarts_at_once_then_later_and_the_sixth_in_a_minute_gives_up(
+    every_s, lived_s, decided, monkeypatch
+):
+    history = RestartHistory()
+    for n, expected in enumerate(decided):
+        monkeypatch.setattr("time.monotonic", lambda n=n: n * every_s)
+        assert restart_s(history.crashed("a", lived_s, NUMBERS), NUMBERS) == expected
+    history.take("a", ev.GoalRequeued(by="continue"))  # a person's word
+    assert history.crashed("a", lived_s, NUMBERS) == 1
 
 
-def test_the_first_crash_restarts_at_once():
-    assert crash([100.0]) == [0.0]
-
-
-def test_the_sixth_crash_in_a_minute_gives_up():
-    assert crash(range(6))[-1] is None
-
-
-def test_crashes_that_are_a_window_apart_never_give_up():
-    assert crash([n * 60.0 for n in range(100)]) == [0.0] * 100
-
-
-def test_a_healthy_stretch_starts_the_count_anew():
-    assert crash(range(20), lived_s=30.0) == [0.0] * 20
-
-
-def test_a_wait_never_exceeds_its_bound():
+def test_a_restart_is_never_later_than_its_bound():
     numbers = RestartSettings(max_restarts=5000, backoff_max_s=7.0)
-    waits = crash([0.0] * 3000, numbers=numbers)
-    assert max(waits) == 7.0
+    assert restart_s(3000, numbers) == 7.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ that it is done as soon as there is space; only `pause` and `cancel` end a worke
 import asyncio
 import time
 
-from clew_daemon.control import requests as rq
 from clew_daemon.control.lookup import (
     RUNBOOK_DONE,
     GoalAnswer,
@@ -37,6 +36,7 @@ from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 
+GOALS_MAX = 1_000  # How many goals one request may name
 RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it
 FEEDBACK_CHARS_MAX = 20_000
 SHOWN_MAX = 10
@@ -78,25 +78,34 @@ class GoalChanges:
         self._lookup = lookup
 
     async def change(
-        self, request: rq.GoalChangeRequest
+        self,
+        verb: str,
+        goal: str | None = None,
+        goals: tuple[str, ...] | None = None,
+        all: bool = False,  # noqa: A002 - its name on the socket
+        now: bool | None = None,
     ) -> GoalAnswer | dict[str, list[GoalAnswer | dict[str, str]]]:
-        """Change one goal, or several: then `{"results": [...]}` has the answer or the `error` of each."""
-        verb = "pause --now" if request.method == "pause" and request.now else request.method
-        if request.all:
+        """Change one `goal`, several `goals`, or `all` to which the change applies, as docs/cli.md says.
+
+        For several, `{"results": [...]}` has the answer or the `error` of each. `pause` waits for the running action,
+        but for `now`.
+        """
+        verb = "pause --now" if verb == "pause" and now else verb
+        if all:
             meant = [
-                goal
-                for goal, state in self._goals.states().items()
+                one
+                for one, state in self._goals.states().items()
                 if (verb != "continue" or state.goal.status in CONTINUED)
                 and not self._objection(verb, state)
             ]
-        elif request.goals is None:
-            return await self._change_one(verb, request.goal)
-        elif len(request.goals) > rq.GOALS_MAX:
-            raise ControlError(f"at most {rq.GOALS_MAX:,} goals can be named at once")
+        elif goals is None:
+            return await self._change_one(verb, goal)
+        elif len(goals) > GOALS_MAX:
+            raise ControlError(f"at most {GOALS_MAX:,} goals can be named at once")
         else:
-            meant = list(request.goals)
-        goals = dict.fromkeys(map(self._id_of, meant))  # no goal is changed twice
-        return {"results": await asyncio.gather(*(self._result(verb, goal) for goal in goals))}
+            meant = list(goals)
+        ids = dict.fromkeys(map(self._id_of, meant))  # no goal is changed twice
+        return {"results": await asyncio.gather(*(self._result(verb, one) for one in ids))}
 
     def _id_of(self, name: str) -> str:
         try:
@@ -212,15 +221,15 @@ class GoalChanges:
             return f"resumed; {then}" if running else "resumed"
         return then
 
-    async def feedback(self, request: rq.FeedbackRequest) -> GoalAnswer:
+    async def feedback(self, goal: str, text: str) -> GoalAnswer:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
-        core = await self._lookup.whole(request.goal)
-        if not request.text.strip():
+        core = await self._lookup.whole(goal)
+        if not text.strip():
             raise ControlError("the feedback is empty")
-        if len(request.text) > FEEDBACK_CHARS_MAX:
+        if len(text) > FEEDBACK_CHARS_MAX:
             most = f"more than {FEEDBACK_CHARS_MAX:,} characters"
             raise ControlError(f"the feedback has {most}: put it in a file of the workspace")
-        text, goal, before = redact(request.text), core.state.goal_id, core.state.goal.status
+        text, goal, before = redact(text), core.state.goal_id, core.state.goal.status
         if before == GoalStatus.BLOCKED:
             await self._supervisor.halt(goal, "feedback")
             core = await self._goals.whole(goal)
@@ -247,9 +256,9 @@ class GoalChanges:
         then = [ev.GoalRequeued(at=word.at, by=by, reopen=True)] if goes_on else []
         await self._goals.emit(core, word, *then)
 
-    async def unblock(self, request: rq.UnblockRequest) -> GoalAnswer:
+    async def unblock(self, goal: str, signature: str) -> GoalAnswer:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
-        core, signature = await self._lookup.whole(request.goal), request.signature
+        core = await self._lookup.whole(goal)
         blocked = core.state.blocked_actions
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
@@ -271,13 +280,16 @@ class GoalChanges:
 
     # -- edit: what a goal asks for becomes what a goal file says now, while none of its actions runs -----
 
-    async def edit(self, request: rq.EditRequest) -> GoalAnswer:
-        """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
-        core = await self._lookup.whole(request.goal)
+    async def edit(self, goal: str, text: str | None = None) -> GoalAnswer:
+        """Change what a goal asks for to what a goal file says, all of it; without `text`, say whether that may be now.
+
+        ControlError with every error of the file, or where the goal is at work or completed.
+        """
+        core = await self._lookup.whole(goal)
         _refuse(core)
-        if request.text is None:
+        if text is None:
             return answer(core.state, "it may be edited")
-        raw = request.text.encode()
+        raw = text.encode()
         found = await self._read(core, raw)
         goal, before = core.state.goal_id, request_basis(core)
         await self._supervisor.halt(goal, "edit")  # one that waits may be trying again

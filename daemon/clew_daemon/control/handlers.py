@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from clew_daemon.control import requests as rq
 from clew_daemon.control.goal_changes import GoalChanges, trouble
 from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
-from clew_daemon.control.server import ControlError, Handler, Stream
+from clew_daemon.control.server import Answer, ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.files import Left, left
+from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX, Draft
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
@@ -74,55 +74,64 @@ class ControlHandlers:
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
-        goals = GoalChanges(self._d, self._supervisor, self._lookup)
-        recorded = partial(handler, record=self._goals.ledger)
-        following = partial(follow, self._goals, self._lookup, self._status)
-        about_daemon = ("ping", "health", "reload", "settings", "executor_env")
-        requeued = ("continue", "resume", "retry", "rm")
-        moved = ("playbook_remove", "playbook_restore")
-        return {
-            **handler(rq.DaemonRequest, self._daemon, *about_daemon),
-            **handler(rq.StatusRequest, self._status),
-            **handler(rq.FollowRequest, following),
-            **recorded(rq.FeedbackRequest, goals.feedback),
-            **recorded(rq.UnblockRequest, goals.unblock),
-            **handler(rq.GoalChangeRequest, goals.change, "pause", "cancel"),
-            **recorded(rq.GoalChangeRequest, goals.change, *requeued),
-            **recorded(rq.EditRequest, goals.edit),
-            **handler(rq.UndoRequest, self._undo_goal),
-            **recorded(rq.AcceptRequest, self._accept),
-            **recorded(rq.MoveStrategyRequest, self._move_strategy, *moved),
-            **recorded(rq.PruneRequest, self._prune),
-            **recorded(rq.ImportRequest, self._import),
+        goals, record = GoalChanges(self._d, self._supervisor, self._lookup), self._goals.ledger
+        change = goals.change
+        looking: dict[str, Callable[..., Awaitable[Answer]]] = {
+            "ping": self._view,
+            "health": self._health,
+            "settings": self._settings,
+            "executor_env": self._executor_env,
+            "reload": self._reloaded,
+            "status": self._status,
+            "follow": partial(follow, self._goals, self._lookup, self._status),
+            "undo": self._undo_goal,
+            "pause": partial(change, "pause"),
+            "cancel": partial(change, "cancel"),
+        }
+        recorded: dict[str, Callable[..., Awaitable[Answer]]] = {
+            **{verb: partial(change, verb) for verb in ("continue", "resume", "retry", "rm")},
+            "feedback": goals.feedback,
+            "unblock": goals.unblock,
+            "edit": goals.edit,
+            "accept": self._accept,
+            "playbook_remove": self._remove_strategy,
+            "playbook_restore": self._restore_strategy,
+            "playbook_prune": self._prune,
+            "playbook_import": self._import,
+        }
+        return {name: handler(name, answer) for name, answer in looking.items()} | {
+            name: handler(name, answer, record) for name, answer in recorded.items()
         }
 
-    async def _daemon(self, request: rq.DaemonRequest) -> JsonObject:
-        ledger, settings = self._goals.ledger, self._d.settings
-        match request.method:
-            case "health":
-                times = ledger.times
-                commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
-                return {"ledger": ledger.state.value, "commits": commits}
-            case "settings":  # without defaults: what applies to a model depends on what is set
-                return settings.model_dump(mode="json", exclude_unset=True)
-            case "executor_env":  # for `clew doctor`, which may have been started with another one
-                return {**executor_env(settings, self._d.keys.env, self._d.git)}
-            case "reload":
-                return {"changes": [asdict(one) for one in await self._reload()]}
-            case _:
-                return await self._view()
+    async def _health(self) -> JsonObject:
+        """Answer with the state of the ledger, and a histogram of how long commits took."""
+        ledger, times = self._goals.ledger, self._goals.ledger.times
+        commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
+        return {"ledger": ledger.state.value, "commits": commits}
 
-    async def _status(self, request: rq.StatusRequest) -> JsonObject:
-        if request.limit is not None and request.limit < 0:
+    async def _settings(self) -> JsonObject:
+        """Answer with those in force, without defaults: what applies to a model depends on what is set."""
+        return self._d.settings.model_dump(mode="json", exclude_unset=True)
+
+    async def _executor_env(self) -> JsonObject:
+        """Answer `clew doctor`, which may have been started with another one."""
+        return {**executor_env(self._d.settings, self._d.keys.env, self._d.git)}
+
+    async def _reloaded(self) -> JsonObject:
+        return {"changes": [asdict(one) for one in await self._reload()]}
+
+    async def _status(self, goal: str | None = None, limit: int | None = None) -> JsonObject:
+        """Answer with one goal's tree, or all goals that go on and the last `limit` that ended."""
+        if limit is not None and limit < 0:
             raise ControlError("`limit` is a number of goals, or null for all")
-        core = await self._lookup.whole(request.goal) if request.goal else None
+        core = await self._lookup.whole(goal) if goal else None
         states, now = self._goals.states(), time.time()
         known = KnownGoals(states, self._goals.gone)
         if core:
-            limit = limits_of(core.state, self._d.settings).attempts
-            view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
-            return {"daemon": await self._view(), "goal": view}
-        shown, left_out = listed(states.values(), request.limit)
+            attempts = limits_of(core.state, self._d.settings).attempts
+            view = self._goal_view(core.state, known, now, whole=True)
+            return {"daemon": await self._view(), "goal": {**view, "attempt_limit": attempts}}
+        shown, left_out = listed(states.values(), limit)
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
         return {"daemon": await self._view(), "goals": goals, **more}
@@ -130,10 +139,10 @@ class ControlHandlers:
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""
         running, goals = self._supervisor.running, self._goals
-        waits = schedule.waits_for(state, known, running, now)
+        waits, stuck = schedule.waits_for(state, known, running, now)
         if state.paused and (action := running_action(state, now)):
             waits = f"pausing after {action}"
-        stuck, session = schedule.is_stuck(state, known), self._supervisor.session(state.goal_id)
+        session = self._supervisor.session(state.goal_id)
         view = (goal_detail if whole else status_view)(state, now, waits, stuck=stuck)
         view["now"] = now_view(state, session.work if session else None)
         if goals.ledger.state is LedgerState.FULL and goals.is_committing(state.goal_id):
@@ -142,9 +151,9 @@ class ControlHandlers:
             view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason
         return view
 
-    async def _accept(self, request: rq.AcceptRequest) -> GoalAnswer:
-        """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
-        core = await self._lookup.whole(request.goal)
+    async def _accept(self, goal: str, why: str = "") -> GoalAnswer:
+        """End a goal whose finish a label refuses, if its workspace is as a person was shown it; `why` is on record."""
+        core = await self._lookup.whole(goal)
         made, goal = core.state.proofs.made, core.state.goal_id
         if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
             shown = standing(status_view(core.state))
@@ -160,7 +169,7 @@ class ControlHandlers:
                 raise ControlError(
                     f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
                 )
-            at, state, why = time.time(), core.state, redact(request.why)
+            at, state, why = time.time(), core.state, redact(why)
             accepted = ev.ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
             ended = ev.GoalEnded(
                 at=at, status="completed", summary=state.summary, verified=state.checked,
@@ -169,17 +178,27 @@ class ControlHandlers:
             await self._goals.emit(core, accepted, ended)
         return answer(core.state, "accepted; the goal is completed")
 
-    async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
-        """Show or perform an undo, one at a time for each goal, and only while the goal has no worker."""
-        core, supervisor = await self._lookup.whole(request.goal), self._supervisor
+    async def _undo_goal(
+        self,
+        goal: str,
+        subtask: tuple[int, int] | None = None,
+        perform: bool = False,
+        expected: str | None = None,
+    ) -> JsonObject:
+        """Show what undoing a goal, or one `subtask` (its task's and its own index), would do; or `perform` it.
+
+        One at a time for each goal, and only while it has no worker. `expected` is the `plan` of an earlier answer: if
+        there is another one by now, nothing is restored.
+        """
+        core, supervisor = await self._lookup.whole(goal), self._supervisor
         state, goal = core.state, core.state.goal_id
-        if request.subtask is not None:
-            (task, index), tasks = request.subtask, state.goal.tasks
+        if subtask is not None:
+            (task, index), tasks = subtask, state.goal.tasks
             if not (0 <= task < len(tasks) and 0 <= index < len(tasks[task].subtasks)):
                 raise ControlError(f"{goal} has no subtask {index} in a task {task}, from 0")
         if not state.workable:  # its last worker may still be ending
             await supervisor.finished(goal, END_S)
-            core = await self._lookup.whole(request.goal)
+            core = await self._lookup.whole(goal)
         if goal in supervisor.running:
             how = f"stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
             raise ControlError(f"{goal} is at work: {how}")
@@ -192,40 +211,42 @@ class ControlHandlers:
             )
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
-                perform, expected = request.perform, request.expected
-                result = await undo.undo(
-                    self._d, core, request.subtask, perform=perform, expected=expected
-                )
+                result = await undo.undo(self._d, core, subtask, perform=perform, expected=expected)
             except (UndoRefused, VisitFailed, StoreError) as error:
                 half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."
                 undoing = core.state.snapshots.undoing
                 raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
         return dict(await asyncio.to_thread(undo_view, core.state, result))
 
-    async def _move_strategy(self, request: rq.MoveStrategyRequest) -> JsonObject:
+    async def _remove_strategy(self, id: str) -> JsonObject:  # noqa: A002 - its name on the socket
+        """Move a strategy to the archive."""
+        return await self._moved(id, lambda draft: draft.remove(id, "by a person"))
+
+    async def _restore_strategy(self, id: str) -> JsonObject:  # noqa: A002 - as above
+        return await self._moved(id, lambda draft: draft.restore(id))
+
+    async def _moved(self, strategy: str, move: Callable[[Draft], object]) -> JsonObject:
         try:
-            if request.method == "playbook_remove":
-                await self._d.playbook.change(lambda draft: draft.remove(request.id, "by a person"))
-            else:
-                await self._d.playbook.change(lambda draft: draft.restore(request.id))
+            await self._d.playbook.change(move)
         except ValueError as error:
             raise ControlError(f"{error}; see `clew playbook list --archived`") from None
-        return {"id": request.id}
+        return {"id": strategy}
 
-    async def _prune(self, request: rq.PruneRequest) -> JsonObject:
-        usual = self._d.settings.playbook.prune_below
-        below = usual if request.below is None else request.below
+    async def _prune(self, below: float | None = None) -> JsonObject:
+        """Archive the strategies that score below a threshold (None: that of the config)."""
+        below = self._d.settings.playbook.prune_below if below is None else below
         if not -1 <= below <= 1:
             raise ControlError(f"`below` is {below}; a score is between -1 and 1")
         removed = await self._d.playbook.change(lambda draft: draft.prune(below))
         return {"removed": removed, "below": below}
 
-    async def _import(self, request: rq.ImportRequest) -> JsonObject:
-        if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
-            raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
+    async def _import(self, bullets: tuple[Mapping[str, object], ...]) -> JsonObject:
+        """Import strategies, each a JSON object as in an export."""
+        if len(bullets) > IMPORTED_AT_ONCE_MAX:
+            raise ControlError(f"at most {IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
         try:
-            bullets = [Bullet.from_dict(entry) for entry in request.bullets]
-            return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(bullets)))
+            new = [Bullet.from_dict(entry) for entry in bullets]
+            return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(new)))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None
 
@@ -233,24 +254,28 @@ class ControlHandlers:
 async def follow(
     goals: GoalEvents,
     lookup: GoalLookup,
-    status: Callable[[rq.StatusRequest], Awaitable[JsonObject]],
-    request: rq.FollowRequest,
+    status: Callable[..., Awaitable[JsonObject]],
+    goal: str | None = None,
+    after: str | None = None,
 ) -> Stream:
-    """Return where the stream begins, with the state as it is after that, unless it continues from `after`."""
-    goal = lookup.find(request.goal).state.goal_id if request.goal else ""
+    """Follow the events of one goal, or of all, from now on, or after the cursor `after` (docs/stream.md).
+
+    The answer says where the stream begins, with the state as it is after that, unless it continues from `after`.
+    """
+    goal = lookup.find(goal).state.goal_id if goal else ""
     try:
-        asked = None if request.after is None else Cursor.parse(request.after)
+        asked = None if after is None else Cursor.parse(after)
     except ValueError:
-        problem = f"`after` is {str(request.after)[:100]!r}"
+        problem = f"`after` is {str(after)[:100]!r}"
         raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
-    after = await asyncio.to_thread(
+    begin = await asyncio.to_thread(
         lambda: asked if asked and asked.is_of(goals.ledger) else Cursor.at_end(goals.ledger)
     )
-    answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
-    if after != asked:
-        found = await status(rq.StatusRequest(limit=None if goal else ENDED_SHOWN))
+    answer = {"after": str(begin), "reset": asked not in (None, begin), "goals": []}
+    if begin != asked:
+        found = await status(limit=None if goal else ENDED_SHOWN)
         answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
-    return Stream(answer, _lines(goals, after, goal))
+    return Stream(answer, _lines(goals, begin, goal))
 
 
 async def _lines(goals: GoalEvents, after: Cursor, goal: str) -> AsyncGenerator[bytes]:

@@ -1,15 +1,13 @@
-"""Which goal a request is about, whether the request applies to it, and what a request has to look like."""
+"""Which goal a request is about, whether the request applies to it, and how its parameters are read."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from clew_daemon.control.requests import ControlRequest
 from clew_daemon.control.server import Answer, ControlError, Handler
 from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goals import GoalStore
@@ -24,8 +22,6 @@ RUNBOOK_DONE = (
     "submit another goal for what is missing"
 )
 WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
-
-R = TypeVar("R", bound=ControlRequest)
 
 ANSWER_S = 20.0
 """How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
@@ -79,29 +75,26 @@ def answer(state: State, effect: str) -> GoalAnswer:
 
 
 def handler(
-    kind: type[R],
-    answer: Callable[[R], Awaitable[Answer]],
-    *methods: str,
-    record: Ledger | None = None,
-) -> dict[str, Handler]:
-    """Return the handlers of these methods, or of the one of a kind of request: each reads a request and answers it.
+    method: str, answer: Callable[..., Awaitable[Answer]], record: Ledger | None = None
+) -> Handler:
+    """Return what answers a method: `answer`, whose signature says which parameters there are.
 
-    One whose answer waits for the `record` of it raises ControlError while there is no room for that.
+    One that waits for the `record` of its effect raises ControlError while there is no room for that.
     """
-    adapter = TypeAdapter(kind)
+    adapter = TypeAdapter[Any](cast("Any", answer))  # a callable has a schema, too
 
-    async def handle(method: str, params: Mapping[str, object]) -> Answer:
+    async def handle(params: Mapping[str, object]) -> Answer:
+        if record and not record.has_room:
+            raise ControlError("the disk is full: free some space and try again; nothing was done")
         try:  # as JSON, in which a list is a tuple although nothing is coerced
-            request = adapter.validate_json(to_json({**params, "method": method}), strict=True)
+            answering: Awaitable[Answer] = adapter.validate_json(to_json(params), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
             raise ControlError(f"{method}: `{first['loc'][0]}`: {first['msg']}") from None
-        if record is None:
-            return await answer(request)
-        if not record.has_room:
-            raise ControlError("the disk is full: free some space and try again; nothing was done")
-        work = asyncio.ensure_future(answer(request))
+        work = asyncio.ensure_future(answering)
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if record is None:
+            return await work
         await asyncio.wait([work], timeout=ANSWER_S)
         if work.done():
             return work.result()
@@ -109,7 +102,7 @@ def handler(
             raise ControlError("the disk is full: this is done as soon as there is space")
         raise ControlError("this takes long: it is still being done")
 
-    return {method: partial(handle, method) for method in methods or (kind.method,)}
+    return handle
 
 
 class GoalLookup:

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.keys import KeyFileError, read_secret
-from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
+from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, call
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
@@ -205,7 +204,7 @@ class Condition(NamedTuple):
 def ask_health(at: Address) -> DaemonHealth | str:
     """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
     try:
-        answer = send(at, DaemonRequest("health"), within_s=ANSWER_S)
+        answer = call(at, "health", within_s=ANSWER_S)
     except NoDaemon:
         return "No daemon is running."
     except NoAnswer:

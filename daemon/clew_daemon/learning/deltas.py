@@ -12,7 +12,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
 
-BULLETS_MAX = 2_000
+BULLETS_MAX, IMPORTED_AT_ONCE_MAX = 2_000, 100  # in all, and by one request
 VERDICTS_MIN = 3  # outcomes for or against a strategy before it may be pruned automatically
 _ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
 _AS_RECORDED = {"id", "section", "content", *TAGS, "source_goal", "seen_in"}

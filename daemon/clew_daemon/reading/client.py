@@ -13,9 +13,8 @@ import struct
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew_daemon.control.requests import ControlRequest, GoalChangeRequest
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import ENDED, GoalView
 from clew_shared.exit_codes import ExitCode
@@ -112,15 +111,10 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
     return answer.get("result")
 
 
-def send(at: Address | Path, request: ControlRequest, *, within_s: float = ANSWER_S) -> Any:
-    """Send a request to the daemon and return its answer; raises as `call`."""
-    return call(at, request.method, within_s=within_s, **request.params())
-
-
-def ask(at: Address | Path, request: ControlRequest) -> Any:
-    """Send a request; return None if no daemon answers within `LOOK_S`."""
+def ask(at: Address | Path, method: str, **params: Any) -> Any:
+    """Call a method; return None if no daemon answers within `LOOK_S`."""
     try:
-        return send(at, request, within_s=LOOK_S)
+        return call(at, method, within_s=LOOK_S, **params)
     except (NoDaemon, NoAnswer):
         return None
 
@@ -167,7 +161,18 @@ def _line(channel: socket.socket, deadline: float) -> bytes:
     return bytes(line)
 
 
-def changes_of(goal: GoalView) -> list[ControlRequest]:
+class Change(NamedTuple):
+    """A change of one goal: a method of the daemon, and its parameters in the order of the command line."""
+
+    method: str
+    params: Mapping[str, Any]
+
+    def send(self, at: Address) -> Any:
+        """Call the method; returns and raises as `call`."""
+        return call(at, self.method, **self.params)
+
+
+def changes_of(goal: GoalView) -> list[Change]:
     """Return which changes that take nothing but its id apply to a goal now."""
     ended = goal["status"] in ENDED
     may = {
@@ -175,10 +180,9 @@ def changes_of(goal: GoalView) -> list[ControlRequest]:
         "pause": not (ended or goal["paused"] or goal["status"] == "blocked"),
         "cancel": not ended,
     }
-    return [GoalChangeRequest(verb, goal["id"]) for verb, applies in may.items() if applies]
+    return [Change(verb, {"goal": goal["id"]}) for verb, applies in may.items() if applies]
 
 
-def command_of(change: ControlRequest) -> str:
-    """Return the command line that sends the same change of one goal."""
-    words = [value for value in change.params().values() if isinstance(value, str)]
-    return shlex.join(["clew", change.method, *words])
+def command_of(change: Change) -> str:
+    """Return the command line that makes the same change."""
+    return shlex.join(["clew", change.method, *change.params.values()])

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from clew_daemon.config import configfile
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import Address, ask
 from clew_daemon.reading.errors import CliError, print_error
 
@@ -204,7 +203,7 @@ class Instance:
         from clew_shared.config.tables import Settings
 
         with suppress(CliError, ValueError):  # an older daemon
-            if (answer := ask(self.socket, DaemonRequest("settings"))) is not None:
+            if (answer := ask(self.socket, "settings")) is not None:
                 return Settings.model_validate_json(json.dumps(answer))
         return self.settings
 

@@ -142,9 +142,7 @@ def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
 
     It is the daemon's, or without one that of the ledger.
     """
-    from clew_daemon.control.requests import StatusRequest
-
-    answer = ask(instance.socket, StatusRequest(limit=limit))
+    answer = ask(instance.socket, "status", limit=limit)
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox.files import left
@@ -163,9 +161,7 @@ def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
 
 def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     """Return the answer to `status` on one goal, by its id: the daemon's, or without one that of the ledger."""
-    from clew_daemon.control.requests import StatusRequest
-
-    answer = ask(instance.socket, StatusRequest(goal))
+    answer = ask(instance.socket, "status", goal=goal)
     if answer is None:
         from clew_daemon.record.goal_limits import limits_of
         from clew_shared.views.publish import goal_detail
@@ -182,15 +178,18 @@ def _at_rest(reader: Reader, states: list[State], view: Callable[..., GoalView])
     """Return views of goals while no worker runs; what they wait for is found by the rule of the daemon."""
     from clew_daemon.record.dependencies import KnownGoals
     from clew_daemon.record.store import load_listed
-    from clew_daemon.supervision.schedule import FOR_A_WORKER, is_stuck, waits_for
+    from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
 
     known = {state.goal_id: state for state in map(_without_worker, states)}
     if any(state.spec.depends_on for state in states):  # all on record only where one needs others
         known = {**load_listed(reader), **known}
     goals, now = KnownGoals(known, dict.fromkeys(reader.purged(), "")), time.time()
-    waits = {state.goal_id: waits_for(state, goals, (), now) for state in states}
-    waits |= {goal: "waits for the daemon" for goal, why in waits.items() if why == FOR_A_WORKER}
-    return [view(one, now, waits[one.goal_id], stuck=is_stuck(one, goals)) for one in states]
+    views = []
+    for state in states:
+        why, stuck = waits_for(state, goals, (), now)
+        why = "waits for the daemon" if why == FOR_A_WORKER else why
+        views.append(view(state, now, why, stuck=stuck))
+    return views
 
 
 def _without_worker(state: State) -> State:

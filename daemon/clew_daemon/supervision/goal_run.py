@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import random
 import time
 
 import structlog
@@ -76,10 +75,9 @@ class GoalRun:
     async def _go_on(self, core: Core) -> None:
         await self._d.goals.whole(self.goal)
         now, known = time.time(), KnownGoals(self._d.goals.states(), self._d.goals.gone)
-        if not schedule.ready(core.state, known, now, self._history.expired()):
+        if not schedule.ready(core.state, known, now):
             return  # paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:
-            self._history.goal_started(self.goal)
             await self._d.goals.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return
@@ -185,27 +183,26 @@ class GoalRun:
 
     async def _conclude(self, core: Core, ended: endings.Ended) -> float | None:
         """Do what follows from how a worker ended; return the seconds until the next one, None for no next one."""
-        if not core.state.workable:
+        if not (core.state.workable or core.state.goal.status == GoalStatus.QUEUED):
             return None
-        numbers, crashes, waits = self._d.settings.restart, self._history.crashes(self.goal), 0
+        numbers, crashes, waits = self._d.settings.restart, 0, 0
         if ended.kind == "crash":
-            crashes.add(time.monotonic(), ended.lived_s, numbers)
+            crashes = self._history.crashed(self.goal, ended.lived_s, numbers)
             about = {"goal": self.goal, "epoch": core.state.epoch}
             if ended.reason == "hung":
                 log.warning("worker.hung", **about, detail=ended.detail)
             event = "worker.killed" if ended.reason in KILLED else "worker.crashed"
             log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
         elif ended.kind == "temporary" and not ended.retry_after_s:
-            waits = self._history.count_wait(self.goal, core.state.actions_total)
-        follows = restart.after_worker(core.state, ended, crashes, waits, numbers, random.random)
-        match follows:
-            case ev.GoalWaiting():
-                await self._d.goals.emit(core, follows)
-            case Question():
+            waits = self._history.waited(self.goal, core.state.actions_total)
+        match restart.after_worker(core.state, ended, crashes, waits, numbers):
+            case ev.GoalWaiting() as waiting:
+                await self._d.goals.emit(core, waiting)
+            case Question() as asked:
                 if ended.kind == "crash":
-                    crashed, window_s = len(crashes.times), numbers.window_s
-                    log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
-                await block_goal(self._d.goals, core, follows)
+                    window_s = numbers.window_s
+                    log.error("worker.gave_up", goal=self.goal, crashes=crashes, window_s=window_s)
+                await block_goal(self._d.goals, core, asked)
             case float(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
                 log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
@@ -215,17 +212,9 @@ class GoalRun:
 
     async def _fail(self, core: Core, error: Exception) -> None:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
-        numbers, crashes = self._d.settings.restart, self._history.crashes(self.goal)
-        self._history.run_failed(self.goal)
         await self._d.goals.whole(self.goal)
         await self._d.goals.decide(core, lambda core: worker_gone(core, "internal", crash=True))
-        crashes.add(time.monotonic(), 0.0, numbers)
-        ended = endings.by_surprise(error)
-        match restart.after_worker(core.state, ended, crashes, 0, numbers, random.random):
-            case Question() as asked:
-                await block_goal(self._d.goals, core, asked)
-            case float(after_s):
-                await asyncio.sleep(after_s)
+        await asyncio.sleep(await self._conclude(core, endings.by_surprise(error)) or 0.0)
 
 
 def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:

@@ -13,14 +13,8 @@ FOR_A_WORKER = "waits for a worker"
 SHOWN_MAX = 5  # How many goals are named that one name in `depends_on` may mean
 
 
-def due(
-    known: KnownGoals,
-    running: Collection[str],
-    now: float,
-    max_workers: int,
-    waited: Collection[str] = (),
-) -> list[str]:
-    """Return the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
+def due(known: KnownGoals, running: Collection[str], now: float, max_workers: int) -> list[str]:
+    """Return the goals to start, best first; `now` in seconds since 1970.
 
     Two goals never work in the same or a nested workspace at once: the later one waits its turn, also behind one that
     itself waits for a workspace.
@@ -31,7 +25,7 @@ def due(
     for state in known.in_turn:
         if len(chosen) >= free:
             break
-        if state.goal_id in running or not ready(state, known, now, waited):
+        if state.goal_id in running or not ready(state, known, now):
             continue
         workspace = state.spec.workspace
         if not any(overlap(workspace, other) for other in taken):
@@ -40,23 +34,25 @@ def due(
     return chosen
 
 
-def waits_for(state: State, known: KnownGoals, running: Collection[str], now: float) -> str:
-    """Return what a queued goal waits for, "" where the goal is not queued."""
+def waits_for(
+    state: State, known: KnownGoals, running: Collection[str], now: float
+) -> tuple[str, bool]:
+    """Return what a queued goal waits for, "" for any other, and whether only a person can bring that about."""
     if state.goal.status != GoalStatus.QUEUED:
-        return ""
-    for one in dependencies(state, known):
-        if one.status != GoalStatus.COMPLETED:
-            return f"waits for {_shown_dependency(one, state, known)}"
-    not_before = state.spec.not_before
+        return "", False
+    open_ones = [one for one in dependencies(state, known) if one.status != GoalStatus.COMPLETED]
+    if open_ones:
+        shown = [_shown(one, state, known) for one in open_ones]
+        return f"waits for {shown[0][0]}", any(stuck for _, stuck in shown)
+    not_before, workspace = state.spec.not_before, state.spec.workspace
     if not_before is not None and now < not_before:
-        return f"waits until {iso(not_before)}"
-    workspace = state.spec.workspace
+        return f"waits until {iso(not_before)}", False
     for goal in running:
         if goal != state.goal_id and overlap(workspace, known.states[goal].spec.workspace):
-            return f"waits for the workspace, where {goal} works"
+            return f"waits for the workspace, where {goal} works", False
     if ahead := _ahead(state, known, now):
-        return f"waits for the workspace, where {ahead} goes first"
-    return FOR_A_WORKER
+        return f"waits for the workspace, where {ahead} goes first", False
+    return FOR_A_WORKER, False
 
 
 def _ahead(state: State, known: KnownGoals, now: float) -> str:
@@ -70,14 +66,14 @@ def _ahead(state: State, known: KnownGoals, now: float) -> str:
     return ""
 
 
-def ready(state: State, known: KnownGoals, now: float, waited: Collection[str] = ()) -> bool:
-    """Return whether a goal could work now if there were room."""
+def ready(state: State, known: KnownGoals, now: float) -> bool:
+    """Return whether a goal could work now if there were room; no wait outlasts a clock that is set back behind it."""
     match state.goal.status:
         case GoalStatus.IN_PROGRESS:
             return True
         case GoalStatus.WAITING:
             until = None if state.paused else state.wait_until
-            return until is not None and (until <= now or state.goal_id in waited)
+            return until is not None and not state.wait_began <= now < until
         case GoalStatus.QUEUED:
             if state.spec.not_before is not None and now < state.spec.not_before:
                 return False
@@ -103,29 +99,28 @@ def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
     return next(lost, None) if state.goal.status == GoalStatus.QUEUED else None
 
 
-def is_stuck(state: State, known: KnownGoals) -> bool:
-    """Return whether a queued goal waits for what only a person can bring about: no goal, or not one, is meant."""
-    return state.goal.status == GoalStatus.QUEUED and any(
-        one.goal not in known.states
-        or one.goal == state.goal_id
-        or bool(circle(one.goal, state.goal_id, known))
-        for one in dependencies(state, known)
-        if one.status != GoalStatus.COMPLETED
-    )
-
-
-def _shown_dependency(one: Dependency, state: State, known: KnownGoals) -> str:
+def _shown(one: Dependency, state: State, known: KnownGoals) -> tuple[str, bool]:
+    """Return a dependency that is not completed, and whether it takes a person: no goal, or not one, is meant."""
     again = f"`clew edit {state.goal_id}`"
     if len(one.goals) > 1:
         shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
-        return f"{one.name}, which matches {len(one.goals)} goals ({shown}): name one of them ({again})"
+        return (
+            f"{one.name}, which matches {len(one.goals)} goals ({shown}): name one of them ({again})",
+            True,
+        )
     if not one.goals:
-        return f"{one.name}, which is not known yet"
+        return f"{one.name}, which is not known yet", True
     if one.goal == state.goal_id:
-        return f"{one.name}, which is this goal itself: take it out ({again})"
+        return f"{one.name}, which is this goal itself: take it out ({again})", True
     if one.goal not in known.states:
         how = one.status or "ended and was removed; whether it was completed is not on record"
-        return f"{one.goal}, which {how}: take it out ({again})"
+        return f"{one.goal}, which {how}: take it out ({again})", True
     if way := circle(one.goal, state.goal_id, known):
-        return f"{one.goal}, which waits for this goal ({' → '.join(way)}): cancel one of them"
-    return f"{one.goal}, which is {'paused' if known.states[one.goal].paused else one.status}"
+        return (
+            f"{one.goal}, which waits for this goal ({' → '.join(way)}): cancel one of them",
+            True,
+        )
+    return (
+        f"{one.goal}, which is {'paused' if known.states[one.goal].paused else one.status}",
+        False,
+    )

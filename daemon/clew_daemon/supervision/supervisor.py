@@ -60,12 +60,8 @@ class Supervisor:
     async def _recover(self) -> None:
         """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
         for goal, core in self._d.goals.cores.items():
-            at = time.time()
             await self._d.goals.decide(core, lambda core: worker_gone(core, "daemon_died"))
             state = core.state
-            if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
-                # it goes on waiting, for no longer than the whole of its wait
-                self._history.wait_begins(goal, state.wait_until - max(at, state.updated_at))
             if unreported := state.rested_seq > state.reported_seq:
                 self._reports.due(goal)
             if state.rested_seq > state.reviewed_seq:
@@ -164,18 +160,16 @@ class Supervisor:
             self._woken.clear()
             began, now = time.monotonic(), time.time()
             known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
-            most, expired = self._d.settings.daemon.max_workers, self._history.expired()
-            busy = [*self._runs, *self._held]
-            for goal in schedule.due(known, busy, now, most, expired):
+            busy, most = [*self._runs, *self._held], self._d.settings.daemon.max_workers
+            for goal in schedule.due(known, busy, now, most):
                 self._run(goal)
             await self._block_dependents(known)
             if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
                 await asyncio.sleep(min(REST * took_s, REST_S))
             moment = schedule.next_moment(known.states.values(), now)
             # by the wall clock, which may be set, and goes on while the machine sleeps
-            moment_s = None if moment is None else min(moment - now, CLOCK_S)
-            until = [s for s in (moment_s, self._history.next_s()) if s]
-            await tasks.within(min([IDLE_S, *until]), self._woken.wait())
+            most_s = IDLE_S if moment is None else min(moment - now, CLOCK_S)
+            await tasks.within(most_s, self._woken.wait())
 
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""

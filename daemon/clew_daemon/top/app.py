@@ -13,8 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from clew_daemon.control import requests
-from clew_daemon.reading.client import command_of, send
+from clew_daemon.reading.client import Change, command_of
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import News, following
 from clew_daemon.reading.instance import Instance
@@ -180,7 +179,7 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
-            self.run_worker(self._confirm(requests.GoalChangeRequest(verb, goal)))
+            self.run_worker(self._confirm(Change(verb, {"goal": goal})))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
@@ -189,14 +188,14 @@ class TopApp(App[None]):
     async def _ask(self, goal: str) -> None:
         hint = "Your message to the agent; Enter sends it, Esc does not"
         if said := await self.push_screen_wait(AskDialog(f"$ clew feedback {goal}", hint)):
-            await self._confirm(requests.FeedbackRequest(goal, said))
+            await self._confirm(Change("feedback", {"goal": goal, "text": said}))
 
-    async def _confirm(self, what: requests.ControlRequest) -> None:
+    async def _confirm(self, what: Change) -> None:
         command = clean(command_of(what))
         if not await self.push_screen_wait(ConfirmDialog(f"$ {command}")):
             return
         try:
-            answer = await asyncio.to_thread(send, self._instance.socket, what)
+            answer = await asyncio.to_thread(what.send, self._instance.socket)
         except CliError as error:
             self.notify(clean(error.message), title=command, severity="error", markup=False)
         else:

@@ -13,8 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from clew_daemon.control import requests
-from clew_daemon.reading.client import command_of, send
+from clew_daemon.reading.client import Change, command_of
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
@@ -83,21 +82,21 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the request"
         raise CliError(f"{where}: {first['msg']}") from None
-    answer = send(instance.socket, wanted)
+    answer = wanted.send(instance.socket)
     said = answer.get("said") or answer["status"]
     return {"goal": answer["id"], "said": said, "command": command_of(wanted)}
 
 
-def _wanted(what: str, body: GoalBody) -> requests.ControlRequest:
+def _wanted(what: str, body: GoalBody) -> Change:
     match what:
         case "cancel" if body.confirm.strip() != body.goal:
             raise CliError(f"to cancel this goal, type its id: {body.goal}")
         case "pause" | "continue" | "cancel":
-            return requests.GoalChangeRequest(what, body.goal)
+            return Change(what, {"goal": body.goal})
         case "feedback" if body.text:
-            return requests.FeedbackRequest(body.goal, body.text)
+            return Change(what, {"goal": body.goal, "text": body.text})
         case "unblock" if body.signature:
-            return requests.UnblockRequest(body.goal, body.signature)
+            return Change(what, {"goal": body.goal, "signature": body.signature})
     raise CliError(f"there is no change {what!r}, or something is missing in it")
 
 

@@ -85,6 +85,7 @@ class GoalWaiting(GoalEvent, frozen=True):
             state.waiting_since = self.at
         state.goal.status = GoalStatus.WAITING
         state.reason, state.wait_until, state.paused = self.reason, self.until, self.paused
+        state.wait_began = self.at
 
 
 class GoalBlocked(GoalEvent, frozen=True):

@@ -243,6 +243,7 @@ class State:
     removed: bool = False  # it is in no list
     edited_seq: int = 0  # where a person last changed the goal
     wait_until: float | None = None
+    wait_began: float = 0.0  # this one of several in a row
     waiting_since: float = 0.0  # when it began to wait or was queued
     verified: bool | None = None  # completed with checks that passed, None before its end
     reported_seq: int = 0

@@ -21,7 +21,6 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import stubborn_agent
 from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading import submission
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
@@ -141,7 +140,7 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
         )
 
     def is_ready() -> bool:
-        return bool((ask(instance.socket, DaemonRequest("ping")) or {}).get("ready"))
+        return bool((ask(instance.socket, "ping") or {}).get("ready"))
 
     try:
         if (

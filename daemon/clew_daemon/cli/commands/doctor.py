@@ -17,7 +17,6 @@ import httpx2
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import facts
 from clew_daemon.cli.commands.facts import Finding, Level, probe_sandbox, run_program, settings_of
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host.keys import CREDENTIALS, Keys
 from clew_daemon.processes.cells import cli_program, resolved, unusable
 from clew_daemon.processes.nursery import SpawnError
@@ -89,7 +88,7 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
     settings = settings_of(instance)
-    executors = ask(instance.socket, DaemonRequest("executor_env"))
+    executors = ask(instance.socket, "executor_env")
     env = {**(executors or instance.env), "HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
         title, found = f"agent {name}", list[Finding]()

@@ -7,8 +7,7 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.parameters import Shown, reading
-from clew_daemon.control.requests import AcceptRequest
-from clew_daemon.reading.client import send
+from clew_daemon.reading.client import call
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line
@@ -114,7 +113,7 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
         raise click.UsageError("WHY is for --accept")
     said = ""
     if accept:
-        said = send(instance.socket, AcceptRequest(goal, why), within_s=DEADLINE_S)["said"]
+        said = call(instance.socket, "accept", within_s=DEADLINE_S, goal=goal, why=why)["said"]
     state = goal_state(instance, goal)
     known, made = state.proofs.made, None
     if known:

@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import git as git_host
 from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.files import left
 from clew_daemon.processes import cgroups
-from clew_daemon.reading.client import NoDaemon, send
+from clew_daemon.reading.client import NoDaemon, call
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any, refuse_lost_ledger
@@ -156,7 +155,7 @@ def daemon(instance: Instance) -> Iterator[Finding]:
     """Report the daemon and its control groups, or those of a daemon that would be started from here."""
     address = instance.socket
     try:
-        answer = send(address, DaemonRequest("ping"))
+        answer = call(address, "ping")
     except NoDaemon as error:
         if address.holder:
             yield Finding("daemon", "fail", error.message)

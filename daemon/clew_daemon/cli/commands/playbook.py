@@ -11,10 +11,9 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.cli.parameters import Shown, reading
-from clew_daemon.control import requests
-from clew_daemon.learning.deltas import fold, imported
+from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX, fold, imported
 from clew_daemon.learning.playbook import playbook_events
-from clew_daemon.reading.client import send
+from clew_daemon.reading.client import call
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
@@ -110,14 +109,14 @@ def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:
 @parameters.command(_bullet_id, of=playbook)
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    send(instance.socket, requests.MoveStrategyRequest("playbook_remove", bullet_id))
+    call(instance.socket, "playbook_remove", id=bullet_id)
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
 @parameters.command(_bullet_id, of=playbook)
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    send(instance.socket, requests.MoveStrategyRequest("playbook_restore", bullet_id))
+    call(instance.socket, "playbook_restore", id=bullet_id)
     print(f"{clean(bullet_id)}: restored")
 
 
@@ -127,7 +126,7 @@ BELOW_HELP = "Default: `[playbook] prune_below`."
 @reading(click.option("--below", type=click.FloatRange(-1, 1), help=BELOW_HELP), of=playbook)
 def prune(instance: Instance, below: float | None) -> Shown:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    answer = send(instance.socket, requests.PruneRequest(below))
+    answer = call(instance.socket, "playbook_prune", below=below)
     none = f"no strategy scores below {answer['below']:g}"
     lines = [f"{clean(bullet_id)}: removed" for bullet_id in answer["removed"]]
     return answer, lines or [none]
@@ -161,10 +160,10 @@ def import_(instance: Instance, file: str) -> Shown:
     if not bullets:
         raise CliError(f"{file} has no strategies: it needs what `clew playbook export` writes")
     done = {"added": 0, "updated": 0, "known": 0}
-    known, at_once = [one.to_dict() for one in bullets], requests.IMPORTED_AT_ONCE_MAX
-    for start in range(0, len(known), at_once):
-        part = tuple(known[start : start + at_once])
-        for name, count in send(instance.socket, requests.ImportRequest(part)).items():
+    known = [one.to_dict() for one in bullets]
+    for start in range(0, len(known), IMPORTED_AT_ONCE_MAX):
+        part = known[start : start + IMPORTED_AT_ONCE_MAX]
+        for name, count in call(instance.socket, "playbook_import", bullets=part).items():
             done[name] += count
     text = f"{done['added']} added, {done['updated']} updated, {done['known']} already known"
     return done, [text]

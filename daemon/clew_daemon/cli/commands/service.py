@@ -15,12 +15,11 @@ from clew_daemon.cli.app import CommandGroup
 from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.config import configfile
 from clew_daemon.config.profiles import in_effect
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.host import units
 from clew_daemon.host.own_process import pip
 from clew_daemon.host.units import UNITS
 from clew_daemon.reading import output
-from clew_daemon.reading.client import ask, send
+from clew_daemon.reading.client import ask, call
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
@@ -113,7 +112,7 @@ def _unmanaged(instance: Instance) -> str:
     is_service = found.pid == service.pid
     if service.error:  # then it says itself whether systemd started it
         with suppress(CliError):  # it does not answer: unknown
-            is_service = bool((ask(instance.socket, DaemonRequest("ping")) or {}).get("managed"))
+            is_service = bool((ask(instance.socket, "ping") or {}).get("managed"))
     return "" if is_service else found.running
 
 
@@ -262,7 +261,7 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
 @parameters.command()
 def reload(instance: Instance) -> None:
     """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
-    changes = send(instance.socket, DaemonRequest("reload"))["changes"]
+    changes = call(instance.socket, "reload")["changes"]
     if not changes:
         print(f"nothing changed in {_file(instance)}")
     for change in changes:

@@ -13,9 +13,7 @@ from pathlib import Path
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.control import requests
-from clew_daemon.control.requests import EditRequest, GoalChangeRequest, StatusRequest
-from clew_daemon.reading.client import send
+from clew_daemon.reading.client import call
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_file
@@ -36,7 +34,7 @@ SENT_CHARS_MAX = 1_000_000  # a request is one line of the control socket, which
 )
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
     """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew continue` as well."""
-    print_answer(send(instance.socket, requests.FeedbackRequest(goal, " ".join(text))))
+    print_answer(call(instance.socket, "feedback", goal=goal, text=" ".join(text)))
 
 
 @parameters.command(
@@ -45,10 +43,10 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 )
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
-    found = send(instance.socket, StatusRequest(goal))["goal"]
+    found = call(instance.socket, "status", goal=goal)["goal"]
     matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
     meant = matching[0] if len(matching) == 1 else signature
-    print_answer(send(instance.socket, requests.UnblockRequest(found["id"], meant)))
+    print_answer(call(instance.socket, "unblock", goal=found["id"], signature=meant))
 
 
 def _goals_command(
@@ -64,8 +62,8 @@ def _goals_command(
             wrong = "name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS
             raise click.UsageError(wrong)
         named = None if every else goals
-        request = GoalChangeRequest(verb, goals=named, all=every, now=now or None)
-        results = send(instance.socket, request)["results"]
+        more = {"now": True} if now else {}
+        results = call(instance.socket, verb, goals=named, all=every, **more)["results"]
         failed = [one["error"] for one in results if "error" in one]
         for one in results:
             if "error" not in one:
@@ -127,7 +125,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    send(instance.socket, EditRequest(goal))  # before anyone has written anything
+    call(instance.socket, "edit", goal=goal)  # before anyone has written anything
     if file is not None:
         with click.open_file(file, "rb") as stream:
             _edited(instance, goal, stream.read(FILE_BYTES_MAX + 1))
@@ -158,4 +156,4 @@ def _edited(instance: Instance, goal: str, raw: bytes) -> None:
         raise CliError(why) from None
     if len(raw) > FILE_BYTES_MAX or len(text) > SENT_CHARS_MAX:
         raise CliError("the goal file is too long to be edited: submit it as another goal")
-    print_answer(send(instance.socket, EditRequest(goal, text)))
+    print_answer(call(instance.socket, "edit", goal=goal, text=text))

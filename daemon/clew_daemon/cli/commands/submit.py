@@ -13,7 +13,6 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.parameters import flag, option
-from clew_daemon.control.requests import DaemonRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
 from clew_daemon.reading.instance import Instance
@@ -73,7 +72,7 @@ def submit(
         raise click.UsageError("--name can only be used with one goal")
     options = submission.SubmitOptions(values, checks)
     checked = submission.check_goals(instance, goals, options, new=new)
-    is_running = ask(instance.socket, DaemonRequest("ping")) is not None
+    is_running = ask(instance.socket, "ping") is not None
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
         raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)

@@ -5,17 +5,16 @@ The daemon decides what is restored, and restores it; `undo` shows it first, and
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import cast
+from typing import Any, cast
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading import diff as views
-from clew_daemon.reading.client import NoAnswer, send
+from clew_daemon.reading.client import NoAnswer, call
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
@@ -72,32 +71,34 @@ def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json:
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
     """
     at = parameters.position(instance, goal, subtask)
-    request = UndoRequest(goal, at, yes)
+    meant = {"goal": goal, "subtask": at}
     again = f"clew undo {goal}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
     if yes or as_json:
-        answer = _ask(instance, request)
+        answer = _ask(instance, **meant, perform=yes)
         text = done_lines(answer, again, shown=False)
     else:
         if not parameters.can_ask():
             raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
-        answer, text = _converse(instance, request, again)
+        answer, text = _converse(instance, meant, again)
     failed = bool(answer["moved"] or _has_failed(answer) or answer["changed"])
     if (yes or not as_json) and not (answer["restored"] or answer["folders"]):  # and should have
         failed = failed or bool(answer["left_total"] or answer["entries_total"])
     show(answer, text, as_json=as_json, failed=failed)
 
 
-def _ask(instance: Instance, request: UndoRequest) -> UndoView:
+def _ask(instance: Instance, **meant: Any) -> UndoView:
     try:
-        return cast("UndoView", send(instance.socket, request, within_s=DEADLINE_S))
+        return cast("UndoView", call(instance.socket, "undo", within_s=DEADLINE_S, **meant))
     except NoAnswer as error:
         message = f"{error.message}\nThe undo goes on meanwhile, and is completed in any case."
         raise CliError(message) from None
 
 
-def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[UndoView, list[Line]]:
+def _converse(
+    instance: Instance, meant: Mapping[str, Any], again: str
+) -> tuple[UndoView, list[Line]]:
     """Show the plan, ask, and have it done as it was shown; return the last answer and its lines."""
-    plan = _ask(instance, request)
+    plan = _ask(instance, **meant)
     if plan["resumed"]:
         return plan, done_lines(plan, again, shown=False)
     would = _counted(plan["entries_files"], plan["entries_total"] - plan["entries_files"])
@@ -109,7 +110,7 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> tuple[Und
     if not parameters.confirmed("Undo this?"):
         raise CliError("nothing was changed")
     shown = plan["plan"]
-    answer = _ask(instance, UndoRequest(request.goal, request.subtask, True, shown))
+    answer = _ask(instance, **meant, perform=True, expected=shown)
     if not (answer["resumed"] or answer["done"] or answer["moved"] or answer["plan"] == shown):
         what = "meanwhile something has changed, and nothing was restored"
         raise CliError(f"{what}: `{again}` shows what it would be now")
