@@ -70,6 +70,24 @@ def attack(group, *, thinks, acts, own_tools=None, control=True, where="", acts_
     return register
 
 
+def attacks(group, by, *rows, **how):
+    """Register attacks of one expression each: a name, what it does, and a function of the targets."""
+    for name, does, function in rows:
+        function.__name__, function.__doc__ = name, does
+        attack(group, thinks=by, acts=by, **how)(function)
+
+
+def first_of(deeds):
+    """Do each until one works; what that got, or the last error."""
+    last = PermissionError(errno.EPERM, "there is nothing to try")
+    for deed in deeds:
+        try:
+            return deed()
+        except OSError as error:
+            last = error
+    raise last
+
+
 def syscall(x86, arm, *args):
     """Make a system call by its number here; OSError."""
     number = x86 if X86 else arm

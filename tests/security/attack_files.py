@@ -4,17 +4,17 @@ import ctypes
 import os
 import stat
 import struct
+from functools import partial
 from pathlib import Path
 
-from attack import attack, syscall
+from attack import attack, attacks, first_of, syscall
 
 LANDLOCK = "Landlock"
 BOTH = "Landlock, mount namespace"
-
-
-def mine(t):
-    """A folder that this role may write, or the workspace all the same."""
-    return t["workspace"]
+READ_ONLY = "Landlock, read-only mounts"
+OWN, OTHER, USER, OUT = (
+    "clew's own files", "other goals", "the user's files", "ways out of the workspace",
+)  # fmt: skip
 
 
 def overwrite(path):
@@ -23,165 +23,92 @@ def overwrite(path):
     return path
 
 
+def append(path):
+    with open(path, "a") as file:
+        file.write("\n# attacked\n")
+
+
 def create(folder):
     path = f"{folder}/attacked-{os.getpid()}"
     Path(path).write_text("attacked")
     return path
 
 
-# -- clew's own folders
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH)
-def read_the_ledger(t):
-    """Read the ledger."""
-    return Path(t["ledger"]).read_bytes()[:16]
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH, control=False)
-def write_the_ledger(t):
-    """Overwrite the head of the ledger."""
-    return overwrite(t["ledger"])
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH, control=False)
-def write_the_ledgers_log(t):
-    """Overwrite the ledger's write-ahead log."""
-    return overwrite(t["ledger"] + "-wal")
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH, control=False)
-def empty_the_ledger(t):
-    """Truncate the ledger to nothing."""
-    return os.truncate(t["ledger"], 0)
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH)
-def read_the_config(t):
-    """Read config.toml."""
-    return Path(t["config"]).read_text()[:20]
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH, control=False)
-def write_the_config(t):
-    """Append to config.toml, to set `mode = "off"`."""
-    with open(t["config"], "a") as file:
-        file.write("\n# attacked\n")
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH, control=False)
-def drop_a_goal(t):
-    """Drop a goal file into the inbox."""
-    Path(t["inbox"], "attacked.md").write_text("# attacked\n")
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH)
-def read_the_inbox(t):
-    """List the inbox."""
-    return os.listdir(t["inbox"])
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH)
-def forge_a_report(t):
-    """Write a report into the outbox."""
-    return create(t["outbox"])
-
-
-@attack("clew's own files", thinks=BOTH, acts=BOTH)
-def read_another_goals_file(t):
-    """Read another goal's file as it was accepted."""
-    return Path(t["other_goal_file"]).read_text()
-
-
-@attack("clew's own files", thinks="mount namespace", acts="mount namespace", where="pidns")
-def see_that_the_ledger_is_there(t):
-    """Ask for the size of the ledger, which Landlock allows."""
-    return os.stat(t["ledger"]).st_size
-
-
-# -- other goals
-
-
-@attack("other goals", thinks=BOTH, acts=BOTH)
-def read_another_workspace(t):
-    """Read a file in another goal's workspace."""
-    return Path(t["other_workspace"], "secret").read_text()
-
-
-@attack("other goals", thinks=BOTH, acts=BOTH)
-def write_another_workspace(t):
-    """Make a file in another goal's workspace."""
-    return create(t["other_workspace"])
-
-
-@attack("other goals", thinks=BOTH, acts=BOTH)
-def read_another_home(t):
-    """Read in another goal's private HOME."""
-    return os.listdir(t["other_private"])
-
-
-@attack("other goals", thinks=BOTH, acts=BOTH)
-def list_the_workspaces(t):
-    """List the folder of all workspaces."""
-    return os.listdir(os.path.dirname(t["other_workspace"]))
-
-
-# -- the user's files
-
-
-@attack("the user's files", thinks=BOTH, acts=BOTH)
-def read_an_ssh_key(t):
-    """Read ~/.ssh/id_ed25519."""
-    return Path(t["home"], ".ssh", "id_ed25519").read_text()
-
-
-@attack("the user's files", thinks=BOTH, acts=BOTH)
-def let_somebody_in_by_ssh(t):
-    """Append to ~/.ssh/authorized_keys."""
-    with open(f"{t['home']}/.ssh/authorized_keys", "a") as file:
-        file.write("attacked")
-
-
-@attack("the user's files", thinks=BOTH, acts=BOTH)
-def plant_a_login_script(t):
-    """Append to ~/.bashrc."""
-    with open(f"{t['home']}/.bashrc", "a") as file:
-        file.write("attacked")
-
-
-@attack("the user's files", thinks=BOTH, acts=BOTH)
 def plant_a_service(t):
-    """Make a unit in ~/.config/systemd/user."""
     folder = f"{t['home']}/.config/systemd/user"
     os.makedirs(folder, exist_ok=True)
     return create(folder)
 
 
-@attack("the user's files", thinks=BOTH, acts=BOTH)
-def write_in_the_shared_tmp(t):
-    """Make a file in the machine's own /tmp, where other programs look."""
-    return create(t["shared_tmp"])
+attacks(
+    OWN, BOTH,
+    ("read_the_ledger", "Read the ledger", lambda t: Path(t["ledger"]).read_bytes()[:16]),
+    ("read_the_config", "Read config.toml", lambda t: Path(t["config"]).read_text()[:20]),
+    ("read_the_inbox", "List the inbox", lambda t: os.listdir(t["inbox"])),
+    ("forge_a_report", "Write a report into the outbox", lambda t: create(t["outbox"])),
+    ("read_another_goals_file", "Read another goal's file as it was accepted",
+     lambda t: Path(t["other_goal_file"]).read_text()),
+)  # fmt: skip
+attacks(
+    OWN, BOTH,
+    ("write_the_ledger", "Overwrite the head of the ledger", lambda t: overwrite(t["ledger"])),
+    ("write_the_ledgers_log", "Overwrite the ledger's write-ahead log",
+     lambda t: overwrite(t["ledger"] + "-wal")),
+    ("empty_the_ledger", "Truncate the ledger to nothing", lambda t: os.truncate(t["ledger"], 0)),
+    ("write_the_config", 'Append to config.toml, to set `mode = "off"`', lambda t: append(t["config"])),
+    ("drop_a_goal", "Drop a goal file into the inbox",
+     lambda t: Path(t["inbox"], "attacked.md").write_text("# attacked\n")),
+    control=False,
+)  # fmt: skip
+attacks(
+    OWN, "mount namespace",
+    ("see_that_the_ledger_is_there", "Ask for the size of the ledger, which Landlock allows",
+     lambda t: os.stat(t["ledger"]).st_size),
+    where="pidns",
+)  # fmt: skip
+attacks(
+    OTHER, BOTH,
+    ("read_another_workspace", "Read a file in another goal's workspace",
+     lambda t: Path(t["other_workspace"], "secret").read_text()),
+    ("write_another_workspace", "Make a file in another goal's workspace",
+     lambda t: create(t["other_workspace"])),
+    ("read_another_home", "Read in another goal's private HOME", lambda t: os.listdir(t["other_private"])),
+    ("list_the_workspaces", "List the folder of all workspaces",
+     lambda t: os.listdir(os.path.dirname(t["other_workspace"]))),
+)  # fmt: skip
+attacks(
+    USER, BOTH,
+    ("read_an_ssh_key", "Read ~/.ssh/id_ed25519",
+     lambda t: Path(t["home"], ".ssh", "id_ed25519").read_text()),
+    ("let_somebody_in_by_ssh", "Append to ~/.ssh/authorized_keys",
+     lambda t: append(f"{t['home']}/.ssh/authorized_keys")),
+    ("plant_a_login_script", "Append to ~/.bashrc", lambda t: append(f"{t['home']}/.bashrc")),
+    ("plant_a_service", "Make a unit in ~/.config/systemd/user", plant_a_service),
+    ("write_in_the_shared_tmp", "Make a file in the machine's own /tmp, where other programs look",
+     lambda t: create(t["shared_tmp"])),
+)  # fmt: skip
+outside = partial(attack, USER, thinks="seccomp", acts="read-only mounts", acts_where="pidns")
 
 
-@attack("the user's files", thinks="seccomp", acts="read-only mounts", acts_where="pidns")
+@outside()
 def change_modes_outside(t):
     """Make a file of the user readable for everybody."""
     return os.chmod(f"{t['home']}/.ssh/id_ed25519", 0o644)
 
 
-@attack("the user's files", thinks="seccomp", acts="read-only mounts", acts_where="pidns")
+@outside()
 def change_times_outside(t):
     """Set the times of a file of the user."""
     return os.utime(f"{t['home']}/.bashrc", (1, 1))
 
 
-@attack("the user's files", thinks=LANDLOCK, acts=LANDLOCK, where="root")
+@attack(USER, thinks=LANDLOCK, acts=LANDLOCK, where="root")
 def read_the_passwords(_):
     """As root: read /etc/shadow."""
     return len(Path("/etc/shadow").read_bytes())
 
 
-@attack("the user's files", thinks=LANDLOCK, acts=LANDLOCK, where="root")
+@attack(USER, thinks=LANDLOCK, acts=LANDLOCK, where="root")
 def read_private_files_of_the_system(t):
     """As root: read files in /etc that only root may read (host keys, credentials)."""
     for folder, _folders, names in os.walk("/etc"):
@@ -199,63 +126,51 @@ def read_private_files_of_the_system(t):
 # -- ways out of the workspace
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
+@attack(OUT, thinks=BOTH, acts=BOTH)
 def by_dots(t):
     """Use `..` as often as needed."""
     os.chdir(t["workspace"])
     return Path("../" * 40 + t["home"][1:], ".ssh", "id_ed25519").read_text()
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
-def by_a_symbolic_link(t):
-    """A link in the workspace that leads to a key."""
-    return Path(t["workspace"], "link-to-key").read_text()
-
-
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
+@attack(OUT, thinks=BOTH, acts=BOTH)
 def by_a_hard_link(t):
     """A hard link in the workspace to a key outside."""
-    path = f"{mine(t)}/hard-{os.getpid()}"
+    path = f"{t['workspace']}/hard-{os.getpid()}"
     os.link(f"{t['home']}/.ssh/id_ed25519", path)
     return Path(path).read_text()
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
-def by_renaming_into_it(t):
-    """Move a folder of the user into the workspace."""
-    os.rename(f"{t['home']}/movable", f"{mine(t)}/movable-{os.getpid()}")
-
-
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
+@attack(OUT, thinks=BOTH, acts=BOTH)
 def by_exchanging(t):
     """Exchange a folder of the workspace with one outside (renameat2)."""
-    own = f"{mine(t)}/exchanged-{os.getpid()}"
+    own = f"{t['workspace']}/exchanged-{os.getpid()}"
     os.mkdir(own)
     other = ctypes.c_char_p(f"{t['home']}/exchangeable".encode())
     return syscall(316, 276, -100, ctypes.c_char_p(own.encode()), -100, other, 2)
 
 
-@attack(
-    "ways out of the workspace", thinks="Landlock, PID namespace", acts="Landlock, PID namespace"
-)
+attacks(
+    OUT, BOTH,
+    ("by_a_symbolic_link", "A link in the workspace that leads to a key",
+     lambda t: Path(t["workspace"], "link-to-key").read_text()),
+    ("by_renaming_into_it", "Move a folder of the user into the workspace",
+     lambda t: os.rename(f"{t['home']}/movable", f"{t['workspace']}/movable-{os.getpid()}")),
+    ("by_shared_memory", "Read a file of another program in /dev/shm",
+     lambda t: Path(t["shm_file"]).read_text()),
+)  # fmt: skip
+
+
+@attack(OUT, thinks="Landlock, PID namespace", acts="Landlock, PID namespace")
 def by_proc_root(t):
     """Through /proc/PID/root, /proc/PID/cwd of every process."""
-    last = OSError(2, "none")
-    for pid in (t["daemon"], t["nursery"], t["victim"], os.getppid(), 1, "self"):
-        for door in ("root" + t["home"], "cwd/../../../../../../../.." + t["home"]):
-            try:
-                return Path(f"/proc/{pid}/{door}/.ssh/id_ed25519").read_text()
-            except OSError as error:
-                last = error
-    raise last
+    pids = (t["daemon"], t["nursery"], t["victim"], os.getppid(), 1, "self")
+    doors = ("root" + t["home"], "cwd/../../../../../../../.." + t["home"])
+    keys = [Path(f"/proc/{pid}/{door}/.ssh/id_ed25519") for pid in pids for door in doors]
+    return first_of(key.read_text for key in keys)
 
 
-@attack(
-    "ways out of the workspace",
-    thinks="seccomp, no capability",
-    acts="seccomp, no capability",
-    where="root",
-)
+@attack(OUT, thinks="seccomp, no capability", acts="seccomp, no capability", where="root")
 def by_a_file_handle(t):
     """As root: open the ledger by its handle, past every path (open_by_handle_at)."""
     handle = ctypes.create_string_buffer(bytes.fromhex(t["ledger_handle"]), 256)
@@ -264,7 +179,7 @@ def by_a_file_handle(t):
     return os.read(fd, 16)
 
 
-@attack("ways out of the workspace", thinks=LANDLOCK, acts=LANDLOCK, where="user")
+@attack(OUT, thinks=LANDLOCK, acts=LANDLOCK, where="user")
 def by_a_nameless_file(t):
     """Make a nameless file outside (O_TMPFILE) and give it a name there."""
     fd = os.open(f"{t['home']}/.config", os.O_TMPFILE | os.O_RDWR, 0o600)
@@ -273,25 +188,7 @@ def by_a_nameless_file(t):
     return syscall(265, 37, -100, old, -100, new, 0x400)  # linkat, following the link
 
 
-@attack("ways out of the workspace", thinks="Landlock, seccomp", acts="seccomp", control=False)
-def by_a_bind_mount(t):
-    """Mount the user's home over a folder of the workspace."""
-    for name in ("mount-a", "mount-b"):
-        if os.path.isdir(f"{t['workspace']}/{name}"):
-            break
-    raw = (t["home"].encode(), f"{t['workspace']}/{name}".encode())
-    syscall(165, 40, *map(ctypes.c_char_p, raw), 0, 4096, 0)
-    return os.listdir(raw[1])
-
-
-@attack("ways out of the workspace", thinks="Landlock, seccomp", acts="seccomp", control=False)
-def by_a_user_namespace(t):
-    """Become root in a user namespace, to mount there."""
-    syscall(272, 97, 0x1002_0000)
-    return "unshared"
-
-
-@attack("ways out of the workspace", thinks="seccomp", acts="seccomp", control=False)
+@attack(OUT, thinks="seccomp", acts="seccomp", control=False)
 def by_cloning_a_namespace(_):
     """Fork into a user namespace (clone, clone3)."""
     try:
@@ -304,76 +201,50 @@ def by_cloning_a_namespace(_):
     return pid
 
 
-@attack(
-    "ways out of the workspace",
-    thinks="no capability",
-    acts="no capability",
-    where="user",
-    control=False,
-)
-def by_chroot(t):
-    """Change the root folder to one outside."""
-    os.chroot(t["home"])
-
-
-@attack("ways out of the workspace", thinks=LANDLOCK, acts="Landlock, no capability", control=False)
+@attack(OUT, thinks=LANDLOCK, acts="Landlock, no capability", control=False)
 def by_making_a_device(t):
     """Make a device node of the disk (mknod)."""
-    os.mknod(f"{mine(t)}/disk-{os.getpid()}", stat.S_IFBLK | 0o600, os.makedev(254, 0))
+    os.mknod(f"{t['workspace']}/disk-{os.getpid()}", stat.S_IFBLK | 0o600, os.makedev(254, 0))
 
 
-@attack("ways out of the workspace", thinks=LANDLOCK, acts=LANDLOCK, control=False)
-def by_the_raw_disk(t):
-    """Read the disk's own device."""
-    return os.read(os.open(t["disk"], os.O_RDONLY), 16)
-
-
-@attack(
-    "ways out of the workspace",
-    thinks="Landlock, read-only mounts",
-    acts="Landlock, read-only mounts",
-    control=False,
-)
-def by_the_kernels_settings(_):
-    """Write core_pattern, to have a program started by the kernel."""
-    Path("/proc/sys/kernel/core_pattern").write_text("|/attacked")
-
-
-@attack(
-    "ways out of the workspace",
-    thinks="Landlock, read-only mounts",
-    acts="Landlock, read-only mounts",
-    control=False,
-)
+@attack(OUT, thinks=READ_ONLY, acts=READ_ONLY, control=False)
 def by_the_control_groups(_):
     """Create a control group, or leave the current one."""
-    last = OSError(2, "no control groups")
-    for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"):
-        try:
-            os.mkdir(f"{base}/attacked")
-            return base
-        except OSError as error:
-            last = error
-        try:
-            Path(f"{base}/cgroup.procs").write_text(str(os.getpid()))
-            return base
-        except OSError as error:
-            last = error
-    raise last
+    bases = [Path("/sys/fs/cgroup", name) for name in ("", "unified", "pids")]
+    leave = [partial((base / "cgroup.procs").write_text, str(os.getpid())) for base in bases]
+    return first_of([*((base / "attacked").mkdir for base in bases), *leave])
 
 
-@attack(
-    "ways out of the workspace",
-    thinks="Landlock, read-only mounts",
-    acts="Landlock, read-only mounts",
+@attack(OUT, thinks="Landlock, seccomp", acts="seccomp", control=False)
+def by_a_bind_mount(t):
+    """Mount the user's home over a folder of the workspace."""
+    raw = (t["home"].encode(), f"{t['workspace']}/mount-a".encode())
+    syscall(165, 40, *map(ctypes.c_char_p, raw), 0, 4096, 0)
+    return os.listdir(raw[1])
+
+
+@attack(OUT, thinks="Landlock, seccomp", acts="seccomp", control=False)
+def by_a_user_namespace(_):
+    """Become root in a user namespace, to mount there."""
+    return syscall(272, 97, 0x1002_0000)
+
+
+attacks(
+    OUT, READ_ONLY,
+    ("by_the_kernels_settings", "Write core_pattern, to have a program started by the kernel",
+     lambda _: Path("/proc/sys/kernel/core_pattern").write_text("|/attacked")),
+    ("by_preloading", "Write /etc/ld.so.preload",
+     lambda _: Path("/etc/ld.so.preload").write_text("attacked")),
     control=False,
-)
-def by_preloading(_):
-    """Write /etc/ld.so.preload."""
-    Path("/etc/ld.so.preload").write_text("attacked")
-
-
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
-def by_shared_memory(t):
-    """Read a file of another program in /dev/shm."""
-    return Path(t["shm_file"]).read_text()
+)  # fmt: skip
+attacks(
+    OUT, LANDLOCK,
+    ("by_the_raw_disk", "Read the disk's own device", lambda t: os.read(os.open(t["disk"], os.O_RDONLY), 16)),
+    control=False,
+)  # fmt: skip
+attacks(
+    OUT, "no capability",
+    ("by_chroot", "Change the root folder to one outside", lambda t: os.chroot(t["home"])),
+    where="user",
+    control=False,
+)  # fmt: skip

@@ -7,8 +7,9 @@ import ctypes
 import fcntl
 import os
 import socket
+from functools import partial
 
-from attack import attack, syscall
+from attack import attack, first_of, syscall
 
 SECCOMP = "seccomp"
 ROOTS = "seccomp, no capability"
@@ -68,30 +69,20 @@ def watch_others_by_counters(_):
 @attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
 def mount_something(t):
     """Mount a file system, by the old call and by the new ones."""
-    last = None
-    for call in (
-        lambda: syscall(165, 40, text("none"), text(t["workspace"]), text("tmpfs"), 0, None),
-        lambda: syscall(430, 430, text("tmpfs"), 0),
-        lambda: syscall(428, 428, -100, text(t["workspace"]), 1),
-        lambda: syscall(442, 442, -1, text("/"), 0, zeros(32), 32),
-    ):
-        try:
-            return call()
-        except OSError as error:
-            last = error
-    raise last
+    calls = (
+        (165, 40, text("none"), text(t["workspace"]), text("tmpfs"), 0, None),
+        (430, 430, text("tmpfs"), 0),
+        (428, 428, -100, text(t["workspace"]), 1),
+        (442, 442, -1, text("/"), 0, zeros(32), 32),
+    )
+    return first_of(partial(syscall, *call) for call in calls)
 
 
 @attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
 def unmount_something(_):
     """Unmount what covers the folders of others."""
-    last = None
-    for folder in ("/tmp", "/run", "/home", "/proc", "/dev/shm"):
-        try:
-            return syscall(166, 39, text(folder), 2)
-        except OSError as error:
-            last = error
-    raise last
+    folders = ("/tmp", "/run", "/home", "/proc", "/dev/shm")
+    return first_of(partial(syscall, 166, 39, text(folder), 2) for folder in folders)
 
 
 @attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
@@ -103,13 +94,8 @@ def another_root(t):
 @attack("the kernel", thinks="Landlock", acts="Landlock", control=False)
 def read_the_kernels_memory(_):
     """Read the machine's memory (/dev/mem, /proc/kcore)."""
-    last = None
-    for path in ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore"):
-        try:
-            return os.read(os.open(path, os.O_RDONLY), 1)
-        except OSError as error:
-            last = error
-    raise last
+    paths = ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore")
+    return first_of(lambda path=path: os.read(os.open(path, os.O_RDONLY), 1) for path in paths)
 
 
 @attack("the kernel", thinks="seccomp", acts="seccomp", control=False)
@@ -121,10 +107,5 @@ def type_into_a_terminal(_):
 @attack("the kernel", thinks="Landlock, own session", acts="Landlock, own session", control=False)
 def open_the_terminal(_):
     """Open the terminal that the daemon was started from."""
-    last = None
-    for path in ("/dev/tty", "/dev/console", "/dev/ptmx", "/dev/pts/0"):
-        try:
-            return os.open(path, os.O_RDWR | os.O_NOCTTY)
-        except OSError as error:
-            last = error
-    raise last
+    paths = ("/dev/tty", "/dev/console", "/dev/ptmx", "/dev/pts/0")
+    return first_of(partial(os.open, path, os.O_RDWR | os.O_NOCTTY) for path in paths)

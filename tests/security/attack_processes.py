@@ -11,13 +11,15 @@ import struct
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-from attack import attack, is_own, parents, syscall
+from attack import attack, attacks, first_of, is_own, parents, syscall
 
 LANDLOCK = "Landlock, PID namespace"
 TRACE = "Landlock, seccomp, PID namespace"
 HIDDEN = "PID namespace, else seccomp"
+GUARD = "the guard, PID namespace"
 PTRACE_SEIZE, PTRACE_ATTACH = 0x4206, 16
 
 
@@ -28,22 +30,21 @@ def others(t):
 
 def any_of(t, deed):
     """Try it on each; what was got from the first on which it worked."""
-    last = None
-    for pid in others(t):
-        try:
-            return pid, deed(pid)
-        except OSError as error:
-            last = error
-    raise last
+    return first_of(lambda pid=pid: (pid, deed(pid)) for pid in others(t))
 
 
 # -- signals and tracing
 
 
-@attack("other processes", thinks=LANDLOCK, acts=LANDLOCK)
-def signal_others(t):
-    """Send the daemon, the nursery and the user's programs a signal."""
-    return any_of(t, lambda pid: os.kill(pid, 0))
+attacks(
+    "other processes", LANDLOCK,
+    ("signal_others", "Send the daemon, the nursery and the user's programs a signal",
+     lambda t: any_of(t, lambda pid: os.kill(pid, 0))),
+    ("signal_by_a_descriptor", "Signal by a pidfd",
+     lambda t: any_of(t, lambda pid: signal.pidfd_send_signal(os.pidfd_open(pid), 0))),
+    ("offer_others_to_the_oom_killer", "Have another process killed first when memory is short (oom_score_adj)",
+     lambda t: any_of(t, lambda pid: Path(f"/proc/{pid}/oom_score_adj").write_text("1000"))),
+)  # fmt: skip
 
 
 @attack("other processes", thinks=LANDLOCK, acts=LANDLOCK, control=False)
@@ -55,12 +56,6 @@ def kill_whoever_started_this(t):
     os.kill(guard, 0)
     if guard == 1:
         raise PermissionError(1, "an init is not killed from within")
-
-
-@attack("other processes", thinks=LANDLOCK, acts=LANDLOCK)
-def signal_by_a_descriptor(t):
-    """Signal by a pidfd."""
-    return any_of(t, lambda pid: signal.pidfd_send_signal(os.pidfd_open(pid), 0))
 
 
 @attack("other processes", thinks=LANDLOCK, acts=LANDLOCK)
@@ -89,14 +84,8 @@ def trace_others(t):
 @attack("other processes", thinks=TRACE, acts="Landlock domains, not dumpable")
 def trace_whoever_judges_the_outcome(t):
     """Attach to the worker's own parents (the executor, its starter, the guard) to forge outcomes."""
-    last = PermissionError(1, "no parents in sight")
-    above = parents(os.getpid())
-    for pid in [one for one in above if not is_own(one, t) and one != 1]:
-        try:
-            return pid, syscall(101, 117, PTRACE_SEIZE, pid, 0, 0)
-        except OSError as error:
-            last = error
-    raise last
+    above = [pid for pid in parents(os.getpid()) if not is_own(pid, t) and pid != 1]
+    return first_of(partial(syscall, 101, 117, PTRACE_SEIZE, pid, 0, 0) for pid in above)
 
 
 @attack("other processes", thinks=TRACE, acts=LANDLOCK)
@@ -120,30 +109,21 @@ def _vm(x86, arm, t, pid):
     return syscall(x86, arm, pid, vectors[0], 1, vectors[1], 1, 0)
 
 
-@attack("other processes", thinks="seccomp, PID namespace", acts="seccomp, PID namespace")
-def take_a_descriptor(t):
-    """Take an open file of another process (pidfd_getfd)."""
-    return any_of(t, lambda pid: syscall(438, 438, os.pidfd_open(pid), 1, 0))
-
-
-@attack("other processes", thinks="seccomp, PID namespace", acts="seccomp, PID namespace")
-def compare_descriptors(t):
-    """Find out what others have open (kcmp)."""
-    return any_of(t, lambda pid: syscall(312, 272, os.getpid(), pid, 0, 1, 1))
+attacks(
+    "other processes", "seccomp, PID namespace",
+    ("take_a_descriptor", "Take an open file of another process (pidfd_getfd)",
+     lambda t: any_of(t, lambda pid: syscall(438, 438, os.pidfd_open(pid), 1, 0))),
+    ("compare_descriptors", "Find out what others have open (kcmp)",
+     lambda t: any_of(t, lambda pid: syscall(312, 272, os.getpid(), pid, 0, 1, 1))),
+)  # fmt: skip
 
 
 @attack("other processes", thinks="seccomp", acts="seccomp", control=False)
 def enter_anothers_namespaces(t):
     """Enter the namespaces of the daemon or of init (setns)."""
-    last = None
-    for pid in (*others(t), 1, "self"):
-        for kind in ("mnt", "user", "pid", "net"):
-            try:
-                fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
-                return syscall(308, 268, fd, 0)
-            except OSError as error:
-                last = error
-    raise last
+    kinds, pids = ("mnt", "user", "pid", "net"), (*others(t), 1, "self")
+    doors = [f"/proc/{pid}/ns/{kind}" for pid in pids for kind in kinds]
+    return first_of(lambda at=at: syscall(308, 268, os.open(at, os.O_RDONLY), 0) for at in doors)
 
 
 # -- limits and priorities of others: no signal, no trace, and yet deadly
@@ -154,28 +134,25 @@ def limit_others(t):
     """Lower a limit of another process (prlimit), by which it can be killed."""
     limit = (7, 7) if t["control"] else (0, 0)
     pids = (t["victim"],) if t["control"] else others(t)
-    last = None
-    for pid in pids:
-        try:
-            return pid, resource.prlimit(pid, resource.RLIMIT_CORE, limit)
-        except OSError as error:
-            last = error
-    raise last
+    return first_of(partial(resource.prlimit, pid, resource.RLIMIT_CORE, limit) for pid in pids)
 
 
-@attack("other processes", thinks=HIDDEN, acts=HIDDEN)
-def slow_others_down(t):
-    """Give another process the lowest priority (setpriority)."""
-    return any_of(
-        {**t, "daemon": t["victim"]}, lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 19)
-    )
+def of_others(deed):
+    """Give an attack that does something to any process outside but the daemon."""
+    return lambda t: any_of({**t, "daemon": t["victim"]}, deed)
 
 
-@attack("other processes", thinks=HIDDEN, acts=HIDDEN)
-def slow_the_disk_of_others(t):
-    """Give another process the lowest disk priority (ioprio_set)."""
-    deed = lambda pid: syscall(251, 30, 1, pid, 3 << 13)  # noqa: E731
-    return any_of({**t, "daemon": t["victim"]}, deed)
+attacks(
+    "other processes", HIDDEN,
+    ("slow_others_down", "Give another process the lowest priority (setpriority)",
+     of_others(lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 19))),
+    ("slow_the_disk_of_others", "Give another process the lowest disk priority (ioprio_set)",
+     of_others(lambda pid: syscall(251, 30, 1, pid, 3 << 13))),
+    ("move_others", "Confine another process to one CPU (sched_setaffinity)",
+     of_others(lambda pid: os.sched_setaffinity(pid, {0}))),
+    ("reschedule_others", "Let another process run only when no other does (SCHED_IDLE)",
+     of_others(lambda pid: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0)))),
+)  # fmt: skip
 
 
 @attack("other processes", thinks=HIDDEN, acts=HIDDEN)
@@ -186,26 +163,6 @@ def slow_everything_down(t):
             1, "reaches the cell itself only; the victim is looked at from outside"
         )
     return os.setpriority(os.PRIO_USER, 0, 19)
-
-
-@attack("other processes", thinks=HIDDEN, acts=HIDDEN)
-def move_others(t):
-    """Confine another process to one CPU (sched_setaffinity)."""
-    deed = lambda pid: os.sched_setaffinity(pid, {0})  # noqa: E731
-    return any_of({**t, "daemon": t["victim"]}, deed)
-
-
-@attack("other processes", thinks=HIDDEN, acts=HIDDEN)
-def reschedule_others(t):
-    """Let another process run only when no other does (SCHED_IDLE)."""
-    deed = lambda pid: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))  # noqa: E731
-    return any_of({**t, "daemon": t["victim"]}, deed)
-
-
-@attack("other processes", thinks="Landlock, PID namespace", acts="Landlock, PID namespace")
-def offer_others_to_the_oom_killer(t):
-    """Have another process killed first when memory is short (oom_score_adj)."""
-    return any_of(t, lambda pid: Path(f"/proc/{pid}/oom_score_adj").write_text("1000"))
 
 
 # -- programs
@@ -265,12 +222,7 @@ def _survivor(t, how):
     return [sys.executable, "-I", "-c", "import time; time.sleep(600)", t["marker"], how]
 
 
-@attack(
-    "staying behind",
-    thinks="the guard, PID namespace",
-    acts="the guard, PID namespace",
-    control=False,
-)
+@attack("staying behind", thinks=GUARD, acts=GUARD, control=False)
 def fork_twice(t):
     """Leave a process behind: forked twice, in its own session, ignoring signals."""
     if os.fork():
@@ -288,12 +240,7 @@ def fork_twice(t):
     os._exit(0)
 
 
-@attack(
-    "staying behind",
-    thinks="the guard, PID namespace",
-    acts="the guard, PID namespace",
-    control=False,
-)
+@attack("staying behind", thinks=GUARD, acts=GUARD, control=False)
 def fork_all_the_time(t):
     """Leave a process behind that keeps forking, so that its pid always changes."""
     if os.fork():
@@ -324,15 +271,9 @@ def ask_the_service_manager(t):
 @attack("staying behind", thinks="Landlock", acts="Landlock, mount namespace", control=False)
 def ask_for_later(t):
     """Have a program started later (at, crontab)."""
-    last = PermissionError(1, "neither at nor cron is here")
-    for spool in ("/var/spool/cron/crontabs", "/var/spool/cron/atjobs", "/etc/cron.d"):
-        try:
-            path = f"{spool}/attacked"
-            Path(path).write_text(f"* * * * * true {t['marker']}\n")
-            return path
-        except OSError as error:
-            last = error
-    raise last
+    spools = ("/var/spool/cron/crontabs", "/var/spool/cron/atjobs", "/etc/cron.d")
+    line = f"* * * * * true {t['marker']}\n"
+    return first_of(partial(Path(spool, "attacked").write_text, line) for spool in spools)
 
 
 def _see_outside():

@@ -5,8 +5,9 @@ import errno
 import json
 import os
 import socket
+from functools import partial
 
-from attack import attack, libc, syscall
+from attack import attack, attacks, first_of, libc, syscall
 
 IPC = "IPC namespace, else seccomp"
 AF_ALG, AF_VSOCK = 38, 40
@@ -36,19 +37,22 @@ def ask_the_daemon(t):
     return "answered"
 
 
-@attack("sockets", thinks="seccomp", acts="mount namespace, else seccomp")
+hidden = partial(attack, "sockets", thinks="seccomp", acts="mount namespace, else seccomp")
+
+
+@hidden()
 def ask_an_agent_of_the_users(t):
     """Connect to a socket in the user's home (ssh-agent, a container engine)."""
     return connect(t["home_socket"])
 
 
-@attack("sockets", thinks="seccomp", acts="mount namespace, else seccomp")
+@hidden()
 def ask_a_service_in_tmp(t):
     """Connect to another program's socket in /tmp or /run."""
     return connect(t["tmp_socket"])
 
 
-@attack("sockets", thinks="seccomp", acts="mount namespace, else seccomp")
+@hidden()
 def send_by_a_pair(t):
     """Send from one end of an own datagram pair to another program's socket."""
     for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
@@ -63,29 +67,25 @@ def ask_by_an_abstract_name(t):
     return connect("\0" + t["abstract_name"])
 
 
-@attack("sockets", thinks="seccomp, no capability", acts="seccomp, no capability", control=False)
-def read_the_wire(_):
-    """Open a packet socket, to read what others send."""
-    return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)).fileno()
-
-
-@attack("sockets", thinks="no capability", acts="no capability", control=False)
-def forge_packets(_):
-    """Open a raw socket."""
-    return socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).fileno()
+attacks(
+    "sockets", "seccomp, no capability",
+    ("read_the_wire", "Open a packet socket, to read what others send",
+     lambda _: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)).fileno()),
+    control=False,
+)  # fmt: skip
+attacks(
+    "sockets", "no capability",
+    ("forge_packets", "Open a raw socket",
+     lambda _: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).fileno()),
+    control=False,
+)  # fmt: skip
 
 
 @attack("sockets", thinks="seccomp", acts="seccomp", control=False)
 def odd_sockets(_):
     """Open sockets that no work needs: crypto, virtual machines, kernel events, audit."""
     kinds = ((AF_ALG, 5, 0), (AF_VSOCK, 1, 0), (16, 3, 15), (16, 3, 9), (16, 3, 12))
-    last = None
-    for family, kind, protocol in kinds:
-        try:
-            return socket.socket(family, kind, protocol).fileno() and (family, protocol)
-        except OSError as error:
-            last = error
-    raise last
+    return first_of(lambda kind=kind: socket.socket(*kind).fileno() and kind for kind in kinds)
 
 
 @attack("sockets", thinks=None, acts="network namespace, else seccomp", where="offline")
@@ -129,25 +129,18 @@ def take_shared_memory(t):
 @attack("shared memory", thinks=IPC, acts=IPC, control=False)
 def remove_shared_memory(t):
     """Remove another program's System V shared memory, by every number."""
-    last = None
-    for identity in range(64):
-        try:
-            return syscall(31, 195, identity, 0, None)
-        except OSError as error:
-            last = error
-    if last.errno == errno.EINVAL:
-        raise FileNotFoundError(errno.ENOENT, "there is none")
-    raise last
+    try:
+        return first_of(partial(syscall, 31, 195, identity, 0, None) for identity in range(64))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise FileNotFoundError(errno.ENOENT, "there is none") from None
+        raise
 
 
-@attack("shared memory", thinks=IPC, acts=IPC)
-def take_a_semaphore(t):
-    """Find another program's System V semaphore."""
-    return syscall(64, 190, t["ipc_key"], 0, 0)
-
-
-@attack("shared memory", thinks=IPC, acts=IPC)
-def read_a_queue(t):
-    """Open another program's POSIX message queue."""
-    name = ctypes.c_char_p(t["queue_name"].encode())
-    return syscall(240, 180, name, os.O_RDWR, 0, None)
+attacks(
+    "shared memory", IPC,
+    ("take_a_semaphore", "Find another program's System V semaphore",
+     lambda t: syscall(64, 190, t["ipc_key"], 0, 0)),
+    ("read_a_queue", "Open another program's POSIX message queue",
+     lambda t: syscall(240, 180, ctypes.c_char_p(t["queue_name"].encode()), os.O_RDWR, 0, None)),
+)  # fmt: skip

@@ -45,7 +45,7 @@ class Wiring:
     """What the nursery passes to a new cell: descriptors, and what it is to be and can be confined with."""
 
     control: int  # the nursery's own socket: hangs up when the daemon is gone
-    report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error
+    report: int  # to the nursery: warnings, with the pid (by SCM_CREDENTIALS), or an error
     given: tuple[int, ...]  # the cell's channel, log and peer, as `Spawn` brings them
     box: sandbox.Box
 
@@ -65,9 +65,9 @@ def hung_up(fd: int) -> bool:
     return any(events & (select.POLLHUP | select.POLLRDHUP) for _, events in poll.poll(0))
 
 
-def _send_report(report: int, kind: bytes, **fields: object) -> None:
+def _send_report(report: int, **fields: object) -> None:
     with contextlib.suppress(OSError):  # the nursery has ended, and this process ends soon, too
-        os.write(report, kind + json.dumps(fields).encode())
+        os.write(report, json.dumps(fields).encode())
 
 
 def _run_to_end(report: int, steps: Callable[[], int]) -> NoReturn:
@@ -77,12 +77,12 @@ def _run_to_end(report: int, steps: Callable[[], int]) -> NoReturn:
         code = steps()
     except CellStartError as error:
         code = ExitCode.CONFIGURATION
-        _send_report(report, b"E", reason=error.reason, message=str(error))
+        _send_report(report, reason=error.reason, message=str(error))
     except BaseException as error:  # noqa: BLE001 - nothing may return to the nursery's loop
         reason = "resources" if is_shortage(error) else "spawn"
         told = isinstance(error, OSError) and error.strerror
         message = plain(error) if told else f"{type(error).__name__}: {error}"
-        _send_report(report, b"E", reason=reason, message=message)
+        _send_report(report, reason=reason, message=message)
     finally:
         os._exit(code)
 
@@ -180,7 +180,6 @@ def _payload(box: sandbox.Box, guard: int) -> int:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.setsid()
-    os.write(_REPORT_FD, b"P")
     if not box.pidns:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
@@ -210,7 +209,7 @@ def _payload(box: sandbox.Box, guard: int) -> int:
     if not os.read(_GO_FD, 1):  # the guard has ended, and could not end this process
         return 1
     os.close(_GO_FD)
-    _send_report(_REPORT_FD, b"W", warnings=warnings)
+    _send_report(_REPORT_FD, warnings=warnings)
     if box.spec.kind == "command":
         _become(box.spec, program)
     return _run(box, rules, listener)

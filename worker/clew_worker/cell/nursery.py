@@ -18,7 +18,8 @@ import socket
 import struct
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -48,45 +49,38 @@ _NOTE_BYTES_MAX = 16 * 1024
 
 @dataclass
 class _StartingCell:
-    """A cell that does not run yet, and what it has reported; `warnings` once its walls are up."""
+    """A cell that does not run yet; it has reported nothing, the warnings of its walls, or a fault."""
 
     id: int
     guard_pid: int
     reports: socket.socket
     pidns: bool
     late_at: float
-    pid: int | None = None
-    warnings: tuple[str, ...] | None = None
-    reason: str | None = None
-    message: str = ""
+    pid: int = 0
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     def read_report(self) -> bool:
-        """Note one report: a pid, which the kernel gives, warnings, or a fault; return False when there are no more."""
+        """Take one report, with the pid of its sender, which the kernel gives; return False when there are no more."""
         space = socket.CMSG_SPACE(_UCRED.size)
         data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
-        match data[:1]:
-            case b"P":
-                self.pid = _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0
-            case b"W":
-                self.warnings = tuple(json.loads(data[1:])["warnings"])
-            case b"E":
-                fields = json.loads(data[1:])
-                self.reason, self.message = fields["reason"], fields["message"]
+        if data:
+            self.report = json.loads(data)
+            self.pid = _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0
         return bool(data)
 
     def answer(self) -> Spawned | SpawnFailed:
         """Return the answer for the daemon."""
-        if self.reason is None and self.pid and self.warnings is not None:
+        if self.pid and "warnings" in self.report:
             return Spawned(
                 id=self.id,
                 guard_pid=self.guard_pid,
                 pid=self.pid,
                 isolation="pidns" if self.pidns else "guard",
-                warnings=self.warnings,
+                warnings=tuple(self.report["warnings"]),
             )
-        reason: Any = self.reason or "spawn"
-        message = self.message or "the new process ended before it had started"
-        return SpawnFailed(id=self.id, reason=reason, message=message, guard_pid=self.guard_pid)
+        ended = {"reason": "spawn", "message": "the new process ended before it had started"}
+        fault = self.report if "reason" in self.report else ended
+        return SpawnFailed(id=self.id, guard_pid=self.guard_pid, **fault)
 
 
 def preload(modules: list[str]) -> tuple[str, ...]:
@@ -116,7 +110,7 @@ class NurseryServer:
                 is_over = one.reports.fileno() in ready and not one.read_report()
                 if not is_over and one.late_at <= now:
                     late = f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
-                    one.reason, one.message, is_over = "spawn", late, True
+                    one.report, is_over = {"reason": "spawn", "message": late}, True
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(one.guard_pid, signal.SIGKILL)
                 if is_over:

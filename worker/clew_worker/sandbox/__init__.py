@@ -17,15 +17,9 @@ _OFFLINE = ("runbook", "cli")
 """Built-in agents that speak only to the daemon; a coding agent's CLI has a cell and a network of its own."""
 
 _HINT = 'set [sandbox] mode = "best_effort" to run without it, or "off" to run without a sandbox'
+_LACKS = "what an older one lacks is in docs/security.md, Mechanisms"
 _NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm=landlock,...)"
 
-_LACKING = (  # from which ABI on, since which kernel, what is not covered before
-    (2, "5.19", "files cannot be renamed or linked from folder to folder in a worker"),
-    (3, "6.2", "truncating a file is refused only where a mount namespace makes it read-only"),
-    (4, "6.7", "TCP is not refused by Landlock"),
-    (5, "6.10", "device ioctls are not refused"),
-    (6, "6.12", "signals and abstract sockets are confined only by namespaces"),
-)
 _SETTINGS = (
     ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
     ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
@@ -60,24 +54,21 @@ def probe() -> SandboxReport:
     pidns = namespaces.possible(userns=userns, netns=False)
     netns = pidns and namespaces.possible(userns=userns, netns=True)
     overlays = pidns and namespaces.overlay_possible(userns=userns)
+    old = f"Landlock ABI {abi} of {landlock.SCOPES_ABI} (Linux 6.12): {_LACKS}"
+    landlocked = f"{_NO_LANDLOCK}: {_HINT}" if not abi else old
     sentences = (
+        (abi >= landlock.SCOPES_ABI, landlocked),
         (pidns, _of_namespaces()),
         (overlays, _NO_OVERLAY),
         (seccomp.available, _NO_SECCOMP),
     )
-    landlocked = [
-        f"Landlock ABI {abi}: {what} (Linux {version} does)"
-        for since, version, what in _LACKING
-        if abi < since
-    ]
-    landlocked = landlocked if abi else [f"{_NO_LANDLOCK}: {_HINT}"]
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,
         isolation="pidns" if pidns else "guard",
         userns=pidns and userns,
         network_off="netns" if netns else fallback,
-        messages=(*landlocked, *(text for works, text in sentences if not works)),
+        messages=tuple(text for works, text in sentences if not works),
     )
 
 
