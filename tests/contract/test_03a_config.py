@@ -12,16 +12,6 @@ def test_an_absent_file_is_fine(clew):
     assert "repeat_limit" in effective(clew)
 
 
-def test_all_faults_are_said_at_once_with_their_places(clew):
-    (clew.home / "config.toml").write_text(
-        "[loops]\nrepeat_limit = 'three'\nno_such_key = 1\n[no_such_table]\nx = 1\n"
-    )
-    said = clew.clew("run", code=78)
-    for place in ("repeat_limit", "no_such_key", "no_such_table"):
-        assert place in said
-    assert "Traceback" not in said
-
-
 def test_what_is_not_toml_is_named_with_its_line(clew):
     (clew.home / "config.toml").write_text("[loops]\nrepeat_limit = \n")
     assert "config.toml:2" in clew.clew("config", "--check", str(clew.home / "config.toml"), code=1)

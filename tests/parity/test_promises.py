@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from clew_shared.record.model import Task
-from clew_worker import ContextManager, ExecutionReflector, Playbook, ToolCall
+from clew_worker import ContextManager
 
 
 def python(code, folder, *args):
@@ -135,15 +135,3 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(opened, call, error, s
         call(ctx)
     ctx.state.goal.tasks.clear()
     assert ctx.record_action("ls", {}, "success")
-
-
-def test_the_session_of_the_playbook_design_learns_and_shares_across_sessions():
-    calls = [ToolCall("list_files", {"path": "."}), ToolCall("read_file", {"path": "test.py"})]
-    result = ExecutionReflector().reflect("check file", calls, "success")
-    session, other = Playbook(), Playbook()
-    bullet = session.add_strategy(category=result.category, content=result.content)
-    session.tag_bullet(bullet.id, "helpful")
-    other.add_bullet("testing", "Run tests after code changes")
-    text = other.merge(Playbook.from_dict(session.to_dict())).as_context()
-    for part in ("List directory before reading files", "(helpful=1, harmful=0)", "### Testing"):
-        assert part in text

@@ -15,7 +15,7 @@ from clew_shared.ledger import ledger as ledger_module
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.errors import LedgerError, LedgerFailed, NewEvent
 from clew_shared.ledger.ledger import Ledger
-from clew_shared.ledger.lock import acquire, beside
+from clew_shared.ledger.lock import beside
 from clew_shared.ledger.reader import Reader
 from clew_shared.ledger.turns import TurnLedger
 from clew_shared.ledger.verify import verify
@@ -107,29 +107,10 @@ async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
     con.close()
 
 
-async def test_a_writer_without_the_lock_corrupts_nothing_and_fails(path):
-    first, con = Ledger.open(path), opening.open_writing(path)
-    other = acquire(path.with_name("other.lock"), role="writer")
-    second = Ledger(path, con, None, other, owns_lock=True)
-    await first.append([entry("a", "1")])[1]
-    with pytest.raises(LedgerFailed, match="UNIQUE"):
-        await second.append([entry("b", "1")])[1]
-    await first.append([entry("a", "2")])[1]
-    await second.close(10)
-    await first.close(10)
-
-    report = verify(path)
-    assert (report.ok, report.events) == (True, 2)
-
-
 @pytest.fixture
 def turns(path):
     with closing(TurnLedger.open(path)) as ledger:
         yield ledger
-
-
-def bodies(ledger, goal="a"):
-    return [row.body.decode() for row in ledger.read(goal)]
 
 
 async def test_both_ways_of_writing_make_one_record(path, turns):
@@ -140,26 +121,13 @@ async def test_both_ways_of_writing_make_one_record(path, turns):
     await other.append([entry("a", "3")])[1]
     await other.close(10)
 
-    with closing(TurnLedger.open(path)) as again, again.turn():
-        assert again.next_seq == 4
-        again.append([entry("b", "4")])
+    with closing(TurnLedger.open(path)) as again, closing(TurnLedger.open(path)) as second:
+        with second.turn() as moved:
+            assert (moved, second.append([entry("b", "4")])) == (False, [4])
+        with again.turn() as moved:
+            assert (moved, again.next_seq) == (True, 5)
     report = verify(path)
     assert (report.ok, report.events, report.goals) == (True, 4, 2)
-
-
-def test_a_turn_says_whether_another_has_written(path, turns):
-    with closing(TurnLedger.open(path)) as other:
-        with turns.turn() as moved:
-            assert not moved
-            turns.append([entry("a", "1")])
-        with other.turn() as moved:
-            assert moved
-            other.append([entry("a", "2")])
-        with turns.turn() as moved:
-            assert moved
-            turns.append([entry("a", "3")])
-    assert bodies(turns) == ["1", "2", "3"]
-    assert verify(path).ok
 
 
 @pytest.fixture
@@ -185,13 +153,9 @@ def change(path, sql):
     ("sql", "seq", "goal", "says"),
     [
         ("UPDATE events SET body = x'00' WHERE seq = 11", 11, "b", "was changed"),
-        ("UPDATE events SET kind = 'other' WHERE seq = 11", 11, "b", "was changed"),
-        ("UPDATE events SET goal = 'a' WHERE seq = 11", 11, "a", "number"),
         ("UPDATE events SET n = 9 WHERE seq = 11", 11, "b", "number 9"),
         ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", 11, "b", "was changed"),
-        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 29", 29, "b", "was changed"),
         ("DELETE FROM events WHERE seq = 11", 11, None, "missing"),
-        ("DELETE FROM events WHERE seq = 1", 1, None, "missing"),
         ("DELETE FROM events WHERE seq = 29", 29, "b", "not the one on record"),
         ("DELETE FROM outputs WHERE seq = 10", 10, "a", "output is missing"),
         ("UPDATE outputs SET data = x'00' WHERE seq = 10", 10, "a", "output was changed"),

@@ -59,10 +59,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """The effective config, and for each dotted key `default`, `ORIGIN:LINE` or `env NAME`.
-
-    `outdated` has a sentence for each key that is not used any more.
-    """
+    """The effective config, where each dotted key comes from, and a sentence for each `outdated` key."""
 
     settings: Settings
     sources: dict[str, str]
@@ -80,10 +77,7 @@ class SettingChange:
 
 
 def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
-    """Read the config from the file's text (None: no file) and the environment over it.
-
-    `origin` is what places call the file. Raises SettingsError with all errors at once.
-    """
+    """Read the config from the file's text and the environment over it; SettingsError has all errors at once."""
     return _Source(text or "", env, origin).loaded()
 
 
@@ -93,10 +87,7 @@ def flatten(settings: Settings) -> dict[str, Any]:
 
 
 def changes(old: Settings, new: Settings) -> list[SettingChange]:
-    """Return the keys whose values differ, in the order of the config; absent ones are None.
-
-    The default agent is among them also where it follows from which agents there are.
-    """
+    """Return the keys whose values differ, in the order of the config, the effective default agent among them."""
     before, after = flatten(old), flatten(new)
     before["agents.default"] = old.agents.default_name
     after["agents.default"] = new.agents.default_name

@@ -176,10 +176,7 @@ def open_reading(path: Path) -> apsw.Connection:
 
 
 def write(con: apsw.Connection, statements: Sequence[Statement]) -> None:
-    """Execute statements and commit them: in the transaction that is open, else in one of their own.
-
-    Events that come together go in one statement: each call may have to wait for the interpreter's lock.
-    """
+    """Execute and commit statements; events that come together are one, to wait once for the interpreter's lock."""
     calls: list[tuple[str, list[Any]]] = []
     for sql, same in groupby(statements, key=itemgetter(0)):
         rows = [row for _, some in same for row in some]

@@ -48,10 +48,7 @@ def stem(word: str) -> str:
 
 
 class Meaning(NamedTuple):
-    """What a strategy says: its steps in order, each as words with whether they are negated.
-
-    `order` has the words whose order matters: all where a direction is among them, else numbers, paths and identifiers.
-    """
+    """What a strategy says: its steps, with negated words, and the words whose order matters (names, numbers)."""
 
     steps: tuple[frozenset[tuple[str, bool]], ...]
     order: tuple[str, ...]

@@ -22,10 +22,7 @@ SEEN_MIN = 3  # goals with passing checks that must have had a loop before agent
 
 @dataclass(slots=True)
 class Bullet:
-    """One strategy of a section, and how often it helped, harmed, or did neither.
-
-    Times are UTC in ISO 8601. A lesson of a loop names the first goals, whose checks passed, that it was `seen_in`.
-    """
+    """A strategy and its counts, with times in ISO 8601; a lesson of a loop names goals that it was `seen_in`."""
 
     id: str
     section: str

@@ -18,10 +18,7 @@ TURN_ENTRIES_MAX = 100
 
 
 class TranscriptFold(EventFold[None]):
-    """Folds a subtask's events `after` one; `output` returns that of an event, `max_tokens` is the prompt's budget.
-
-    The first `folded` entries are shown as lines; the last turn that made calls begins at `_turn_from`.
-    """
+    """Folds a subtask's events `after` one into entries, of which the first `folded` are shown as lines."""
 
     def __init__(self, output: Callable[[int], str], max_tokens: int, after: int = 0) -> None:
         super().__init__(after)

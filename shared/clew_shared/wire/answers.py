@@ -34,10 +34,7 @@ class Noted(AnswerModel):
 
 
 class ActionOutcome(AnswerModel):
-    """The outcome of an action, in the same shape from the executor's answer to the prompt.
-
-    `changed` is None where it is unknown whether the workspace changed; `reason` is why an action was interrupted.
-    """
+    """The outcome of an action; `changed` is None where that is unknown, `reason` is why it was interrupted."""
 
     result: ActionResult
     output: str = ""
@@ -48,10 +45,7 @@ class ActionOutcome(AnswerModel):
 
 
 class Judged(Noted):
-    """The answer to `act`, `propose` and `record`; `outcome` is there where clew has carried out the action.
-
-    `at` is when the outcome was recorded, in seconds since 1970; `allowed` is in the answer to `record` alone.
-    """
+    """The answer to `act`, `propose` and `record`; an `outcome`, recorded `at` that time, if clew carried it out."""
 
     verdict: Literal["allowed", "blocked"]
     seq: int = 0

@@ -51,10 +51,7 @@ class Numbered(WireMessage):
 
 
 class RunRequest(Numbered):
-    """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
-
-    `limit` names the setting that says `timeout_s`.
-    """
+    """Carry out an allowed action; `timeout_s`, which the setting `limit` gives and args may lower, bounds it."""
 
     type: Literal["run"] = "run"
     seq: int
@@ -79,10 +76,7 @@ class DigestRequest(Numbered):
 
 
 class CheckRequest(Numbered):
-    """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`.
-
-    `fresh_tmp`: its TMPDIR is a new folder, which is removed afterwards.
-    """
+    """Run a check with `sh -c`, if `fresh_tmp` in a new TMPDIR; what changes meanwhile is the goal's if `own`."""
 
     type: Literal["check"] = "check"
     name: str
@@ -94,10 +88,7 @@ class CheckRequest(Numbered):
 
 
 class SnapshotRequest(Numbered):
-    """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
-
-    Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more. `own`: as in DigestRequest.
-    """
+    """Take a snapshot, with changes counted from the tree `base`; larger files, or stores, are left out."""
 
     type: Literal["snapshot"] = "snapshot"
     own: bool = False
@@ -107,10 +98,7 @@ class SnapshotRequest(Numbered):
 
 
 class RestoreRequest(Numbered):
-    """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
-
-    Folders that become empty are removed, but for those of `kept`, by their quoted names.
-    """
+    """Restore entries from the store, in order; folders that become empty are removed, but for those of `kept`."""
 
     type: Literal["restore"] = "restore"
     kept: tuple[str, ...] = ()
@@ -196,10 +184,7 @@ class ActionSaid(Numbered):
 
 
 class SnapshotDone(Numbered):
-    """The answer to SnapshotRequest: the event of what was `taken`, or why nothing was (`fault`).
-
-    `no_room`: it would have made the store larger than it may be.
-    """
+    """The event of the snapshot that was `taken`, or why none was; `no_room`: the store would be too large."""
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     taken: SnapshotTaken | None = None
@@ -208,10 +193,7 @@ class SnapshotDone(Numbered):
 
 
 class RestoreDone(Numbered):
-    """The answer to RestoreRequest: the names restored, with their objects as in Touched, and those left.
-
-    An entry is left where something else was there than `present`, or it could not be written (`faults` by name).
-    """
+    """The names restored, with their objects, and those left: something else was there, or one of the `faults`."""
 
     type: Literal["restored"] = "restored"
     restored: tuple[tuple[str, str], ...] = ()
@@ -233,10 +215,7 @@ class DigestDone(Numbered):
 
 
 class LookDone(Numbered):
-    """The answer to LookRequest, with the `diff` of files that judge; `fault`: why nothing was seen.
-
-    The answer to ViewRequest has nothing but the `fault` for which there is no view.
-    """
+    """What was seen, with the `diff` of files that judge; or the `fault`, all that a ViewRequest is answered by."""
 
     type: Literal["looked"] = "looked"
     fault: str = ""

@@ -54,10 +54,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Text between the calls: the model's own (`assistant`), or a note to it (`user`).
-
-    `warns` marks an intervention, which stays visible when the entry is folded.
-    """
+    """Text between the calls, the model's own or a note to it; one that `warns` stays visible when folded."""
 
     role: Literal["assistant", "user"] = "user"
     text: str = ""
@@ -270,10 +267,7 @@ class AttemptTerms(AnswerModel):
 
 
 class HelloAnswer(AnswerModel):
-    """The answer to `hello`; `credential` is the key for the agent's LLM, `logins` the login files of a coding agent.
-
-    Those are texts by their places in its private HOME.
-    """
+    """The answer to `hello`; `credential` is the LLM's key, `logins` are login files by places in the private HOME."""
 
     protocol: int = 1
     goal_id: str = ""

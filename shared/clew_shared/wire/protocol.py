@@ -207,10 +207,7 @@ class Check(_Params):
 
 
 class LlmSlot(_Params):
-    """The agent is about to call the LLM (`open`), or has done so; for `llm_calls` and `stall_timeout_s`.
-
-    The answer to `open: true` comes when there is a free slot at the endpoint.
-    """
+    """The agent is about to call the LLM, and waits for a free slot at the endpoint (`open`), or has done so."""
 
     open: bool
     base_url: str = Field(default="", max_length=2_000)

@@ -101,10 +101,7 @@ class ContextManager:
         return self.answer.allowed
 
     def propose(self, name: str, args: Mapping[str, Any] | None = None) -> Answer:
-        """Ask whether an action may be done; `outcome` must follow if it may.
-
-        An action without an outcome when the process dies is `interrupted`; twice, and it is refused.
-        """
+        """Ask whether an action may be done; `outcome` must follow, or it is `interrupted`, and twice so refused."""
         self.answer = self._goal.propose(name, _named(name, args))
         return self.answer
 
@@ -116,10 +113,7 @@ class ContextManager:
         changed: bool | None = None,
         error_msg: str = "",
     ) -> Answer:
-        """Store the outcome of an allowed action (`seq`, or the answer to `propose`); a second one has no effect.
-
-        Raises WrongState where no such action was allowed.
-        """
+        """Store the outcome of an allowed action, once; WrongState where no such action was allowed."""
         number = seq.seq if isinstance(seq, Answer) else seq
         self.answer = self._goal.outcome(number, _report(result, output, changed, error_msg))
         return self.answer
@@ -139,10 +133,7 @@ class ContextManager:
         return self._goal.complete(redact(str(reason or "")), success=success)
 
     def advance_to_next_subtask(self) -> bool:
-        """Advance to the next pending subtask; an open one stays the current one. False at the end.
-
-        A blocked subtask is given up, since no one else replans. When all is done, the goal is `finish`ed.
-        """
+        """Advance to the next pending subtask, from a blocked one too; False at the end, where it is `finish`ed."""
         goal = self._goal
         advanced = goal.advance()
         if not advanced and all_done(goal.work.goal):

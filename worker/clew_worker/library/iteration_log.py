@@ -63,10 +63,7 @@ class Cost(_RecordPart):
 
 
 class ToolCallRecord(_RecordPart):
-    """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
-
-    `name`, `args` and `result` are read as `tool`, `params` and `raw_output`; `execution_time` is in seconds.
-    """
+    """One tool call, also by the names `name`, `args` and `result`; `execution_time` is in seconds."""
 
     tool: Annotated[str, Field(min_length=1)] = _named("tool", "name")
     params: Params = _named("params", "args", default={})

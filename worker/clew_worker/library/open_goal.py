@@ -38,10 +38,7 @@ class Signatures(list[str]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`.
-
-    `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
-    """
+    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`."""
 
     allowed: bool
     seq: int = 0

@@ -89,10 +89,7 @@ class Playbook(LearnedPlaybook):
         }
 
     def as_context(self, max_strategies: int = 50) -> str:
-        """Return the text to append to a prompt, with the `max_strategies` most helpful; "" if there are none.
-
-        All stay in the order in which they were added, so that a prompt changes as little as possible.
-        """
+        """Return the `max_strategies` most helpful for a prompt, in the order in which they were added; "" for none."""
         ranked = sorted(self._bullets.values(), key=_worth, reverse=True)
         chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}
         text = render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
