@@ -238,13 +238,6 @@ def of_kind(*kinds: Kind) -> Callable[..., bool]:
     return lambda *pair: pair[-1].kind in kinds
 
 
-def read_inside(first: ToolStep, later: ToolStep) -> bool:
-    """Return whether the later step reads what may lie in the listed folder; an unknown path may."""
-    folder, path = PurePosixPath(first.target or "."), PurePosixPath(later.target or ".")
-    unknown = str(folder) == "." or not later.target or folder.is_absolute() != path.is_absolute()
-    return later.kind is Kind.READ and (unknown or path.is_relative_to(folder))
-
-
 def write_same_path(first: ToolStep, later: ToolStep) -> bool:
     """Return whether the later step writes what may be the same file; an unknown path may."""
     unknown = not first.target or not later.target
@@ -304,15 +297,10 @@ def blamed(matches: Matcher, output: str = "") -> Trigger:
 
 def _to_blame(done: Sequence[ToolStep]) -> ToolStep | None:
     """Return the last step that failed and did not succeed later; the last of all where no result is known."""
-    if not any(step.call.result for step in done):
-        return done[-1] if done else None
-    succeeded = set[tuple[str, str]]()
-    for step in reversed(done):
-        if not step.failed:
-            succeeded.add((step.shown, step.target))
-        elif (step.shown, step.target) not in succeeded:
-            return step
-    return None
+    known = any(step.call.result for step in done)
+    last = {(step.shown, step.target): step for step in done}
+    ended = (step for step in reversed(done) if step is last[step.shown, step.target])
+    return next((step for step in ended if step.failed or not known), None)
 
 
 def _is_command(step: ToolStep) -> bool:
@@ -330,7 +318,8 @@ SUCCESS_RULES: tuple[Rule, ...] = (
     Rule("file_operations", 0.8, in_order(of_kind(Kind.READ), write_same_path), "Read a file before changing it"),
     Rule("code_navigation", 0.8, in_order(of_kind(Kind.SEARCH), of_kind(Kind.READ)),
          "Search for keywords before reading files"),
-    Rule("file_operations", 0.75, in_order(of_kind(Kind.LIST), read_inside), "List directory before reading files"),
+    Rule("file_operations", 0.75, in_order(of_kind(Kind.LIST), of_kind(Kind.READ)),
+         "List directory before reading files"),
     Rule("shell_commands", 0.75, in_order(of_kind(Kind.INSTALL), of_kind(*_PROGRAMS)),
          "Install dependencies before running"),
     Rule("git_operations", 0.75, in_order(of_kind(Kind.GIT_LOOK), of_kind(Kind.GIT_CHANGE)),

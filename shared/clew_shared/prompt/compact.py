@@ -1,12 +1,11 @@
 """The need-to-know text of a goal, `get_compact_context` (docs/context.md): a pure function of the state.
 
 Goal, active subtask, blocked actions and warnings are never dropped, only shortened; recent actions are dropped first,
-then notes, then finished work and failed attempts, then all other lines.
+then notes, then finished work, then all other lines.
 """
 
 import json
 from enum import IntEnum
-from itertools import groupby
 from typing import NamedTuple, Self
 
 from clew_shared.record.model import Action, StepStatus
@@ -14,13 +13,10 @@ from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.state import State
 from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
-from clew_shared.text.words import action_text
 
-RECENT_ACTIONS, FEEDBACK_SHOWN, CHANGES_SHOWN = 3, 2, 3
+RECENT_ACTIONS, FEEDBACK_SHOWN = 3, 2
 OUTPUT_CHARS, ARGS_CHARS, OVER_CHARS = 300, 120, 160
-TRIED_SHOWN, TRIED_CHARS = 5, 200
 BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
-REPEATS_SHOWN, REPEATED_FROM = 5, 2
 ALWAYS_SHARE = 0.5  # up to this share of the room the lines that must stay displace no other
 SPACING_SHARE = 0.1  # headings and empty lines are left out where they would take more of the room
 BLOCK_ADVICE = "⚠ Action blocked due to loops. Try different approach."
@@ -40,12 +36,11 @@ class Keep(IntEnum):
     RECENT = 0
     NOTES = 1
     OVER = 2
-    TRIED = 3
-    USEFUL = 4
-    ALWAYS = 5
+    USEFUL = 3
+    ALWAYS = 4
 
 
-_SHARES = {Keep.OVER: 0.25, Keep.RECENT: 0.5, Keep.NOTES: 0.2, Keep.TRIED: 0.15}
+_SHARES = {Keep.OVER: 0.25, Keep.RECENT: 0.5, Keep.NOTES: 0.2}
 """The share of the room that a kind may take where there is no room for all."""
 
 
@@ -157,7 +152,7 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
         goal,
         [Line(text) for text in about_task],
         _over(state),
-        [*now, *_tried(state, {a.seq for a in shown})],
+        now,
         _recent(state, shown),
         [Line(f"NEXT: {one_line(step.description)}") for step in then],
         _probes(state),
@@ -174,10 +169,8 @@ def _over(state: State) -> list[Line]:
     for subtask in subtasks:
         match subtask.status:
             case StepStatus.COMPLETED | StepStatus.SKIPPED:
-                done = subtask.status == StepStatus.COMPLETED
-                changed = [action_text(a.name, a.args, 60) for a in subtask.actions if a.changed]
-                result = subtask.summary or ", ".join([*dict.fromkeys(changed)][-CHANGES_SHOWN:])
-                mark = "DONE" if done else "SKIPPED"
+                mark = "DONE" if subtask.status == StepStatus.COMPLETED else "SKIPPED"
+                result = subtask.summary
             case StepStatus.FAILED | StepStatus.BLOCKED:
                 mark, result = "GIVEN UP", subtask.last_failure or ""
             case _:
@@ -187,35 +180,20 @@ def _over(state: State) -> list[Line]:
     return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
 
 
-def _tried(state: State, shown: set[int]) -> list[Line]:
-    """Return the actions whose last attempt in this subtask failed, except those shown as recent."""
-    scope, failed = state.loops.scope.tallies, []
-    last = {s: max(worlds.values(), key=lambda tally: tally.seq) for s, worlds in scope.items()}
-    for signature, tally in sorted(last.items(), key=lambda one: one[1].seq):
-        if tally.result in ("failure", "error", "timeout") and tally.seq not in shown:
-            failed.append(f"FAILED BEFORE: {one_line(signature)}{_output(tally.head)}")
-    return [Line(both_ends(text, TRIED_CHARS), Keep.TRIED) for text in failed[-TRIED_SHOWN:]]
-
-
 def _recent(state: State, actions: list[Action]) -> list[Line]:
-    """Return the last actions with their outputs, oldest first; equal ones in a row are one line."""
+    """Return the last actions with their outputs, oldest first."""
     worlds = state.loops.scope.tallies.values() if actions else ()
     heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
     lines = []
-    for _, row in groupby(actions, key=lambda a: (a.signature(), a.result)):
-        *before, action = row
+    for action in actions:
         args = one_line(json.dumps(action.args, ensure_ascii=False, sort_keys=True))
-        times = f" {len(before) + 1} times" if before else ""
         unknown = "; its effect is unknown" if action.result == "interrupted" else ""
-        output = both_ends(_output(heads.get(action.seq, "")), OUTPUT_CHARS)
-        did = f"{action.name}({beginning(args, ARGS_CHARS)}){times}"
+        head = one_line(heads.get(action.seq, ""))
+        output = both_ends(f": {head}" if head else "", OUTPUT_CHARS)
+        did = f"{action.name}({beginning(args, ARGS_CHARS)})"
         text = f"  - {did} → {action.result or 'running'}{unknown}{output}"
         lines.append(Line(text, Keep.RECENT, heading="Recent actions:"))
     return lines
-
-
-def _output(head: str) -> str:
-    return f": {one_line(head)}" if head else ""
 
 
 def _probes(state: State) -> list[Line]:
@@ -251,17 +229,5 @@ def _warnings(state: State) -> list[Line]:
     return [
         *(Line(text, Keep.ALWAYS) for text in blocks),
         *([Line(BLOCK_ADVICE)] if any_holds else []),
-        *(Line(f"WARNING: {text}", Keep.ALWAYS) for text in (*_repeats(state), *raised)),
+        *(Line(f"WARNING: {text}", Keep.ALWAYS) for text in raised),
     ]
-
-
-def _repeats(state: State) -> list[str]:
-    """Return what was repeated in the same world and so brought nothing new; testing after edits is work."""
-    scope, world, found = state.loops.scope, state.loops.world, list[str]()
-    for signature, count in scope.loop_counts.items():
-        here = scope.tallies.get(signature, {}).get(world)
-        counted = max(here.counts.values(), default=0) if here else 0
-        times = min(count, counted) if world else count
-        if times >= REPEATED_FROM and signature not in scope.blocks:
-            found.append(f"tried {times} times: {one_line(signature)}")
-    return found[-REPEATS_SHOWN:]

@@ -109,21 +109,23 @@ class Playbook(LearnedPlaybook):
         that merging twice changes nothing. What was removed here stays removed.
         """
         for theirs in other.bullets():
-            archived, mine = self._archive.get(theirs.id), self._bullets.get(theirs.id)
-            known = self.find(theirs.section, theirs.content)
+            archived, known = (
+                self._archive.get(theirs.id),
+                self.find(theirs.section, theirs.content),
+            )
             if archived and _is_copy(archived, theirs):
                 continue
-            copy = next((one for one in (mine, known) if one and _is_copy(one, theirs)), None)
-            if copy:
+            if known is None:
+                taken = archived or theirs.id in self._bullets
+                new_id = self.next_id(theirs.section) if taken else theirs.id
+                self.put(replace(theirs, id=new_id))
+            elif _is_copy(known, theirs):
                 for tag in TAGS:
-                    setattr(copy, tag, max(getattr(copy, tag), getattr(theirs, tag)))
-                copy.updated_at = max(copy.updated_at, theirs.updated_at)
-            elif known:
+                    setattr(known, tag, max(getattr(known, tag), getattr(theirs, tag)))
+                known.updated_at = max(known.updated_at, theirs.updated_at)
+            else:
                 for tag in TAGS:
                     known.tag(tag, getattr(theirs, tag))
-            else:
-                new_id = self.next_id(theirs.section) if mine or archived else theirs.id
-                self.put(replace(theirs, id=new_id))
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
