@@ -37,21 +37,6 @@ def adopted(clew, tmp_path):
     return run
 
 
-CHECKED = """
-ctx.mark_subtask_complete(True)
-assert ctx.finish('done') is False
-assert list(ctx.failing_checks) == ['there'], ctx.failing_checks
-Path('there').touch()
-assert ctx.finish('done') is True
-"""
-
-
-def test_a_goal_whose_check_fails_is_not_finished_and_says_which(adopted):
-    adopted(
-        CHECKED, "---\nagent: own\nchecks: {there: test -f there}\n---\n# Do it\n- [ ] Make it\n"
-    )
-
-
 CRASHES = """
 if ctx.state.epoch == 1:
     Path("a.txt").write_text("one")
@@ -93,12 +78,15 @@ assert [ctx.mark_subtask_complete(False, reason="no") for _ in range(2)][1] == "
 ctx.state.goal.tasks[0].subtasks[:] = [Subtask("Another way")]
 assert ctx.record_action("look", {"n": 2}, "success")
 assert ctx.mark_subtask_complete(True) is None
+assert ctx.finish("done") is False
+assert list(ctx.failing_checks) == ["there"], ctx.failing_checks
+Path("there").touch()
 assert ctx.finish("done") is True
 """
 
 
-def test_tasks_that_an_agent_brings_are_its_plan_and_others_in_their_place_a_replan(clew, adopted):
-    goal = adopted(PLANS, "---\nagent: own\n---\nDo it\n")
+def test_tasks_that_an_agent_brings_are_its_plan_and_a_failing_check_is_named(clew, adopted):
+    goal = adopted(PLANS, "---\nagent: own\nchecks: {there: test -f there}\n---\nDo it\n")
     (task,) = clew.ask("status", goal=goal)["goal"]["goal"]["tasks"]
     assert [one["description"] for one in task["subtasks"]] == ["Another way"]
 
