@@ -106,18 +106,3 @@ def test_an_error_gives_only_a_lesson_about_the_error(calls, outcome):
 )
 def test_shell_commands_are_read_as_the_steps_that_they_are(command, kinds):
     assert [step.kind for step in steps([cmd(command)])] == kinds
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "target"),
-    [
-        (ToolCall("str_replace_editor", {"command": "view", "path": "a.py"}), Kind.READ, "a.py"),
-        (ToolCall("text_editor", {"command": "create", "path": "a.py"}), Kind.WRITE, "a.py"),
-        (ToolCall("text_editor", {"command": "view src/a.py"}), Kind.READ, "src/a.py"),
-        (ToolCall("git", {"cmd": "status"}), Kind.GIT_LOOK, ""),
-        (ToolCall("read_file", {"cmd": "src/a.py"}), Kind.READ, "src/a.py"),
-        (ToolCall("grep", {"cmd": "main"}), Kind.SEARCH, "main"),
-    ],
-)
-def test_editors_and_programs_as_tools_are_read_as_what_they_do(call, kind, target):
-    assert [(step.kind, step.target) for step in steps([call])] == [(kind, target)]

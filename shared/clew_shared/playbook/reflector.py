@@ -98,8 +98,6 @@ _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
-_PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
-_EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool", "text_editor"))
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")
@@ -112,18 +110,12 @@ def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
     found = []
     for number, call in enumerate(tool_calls, start=1):
         tool = _KIND_OF_TOOL.get(call.name.casefold(), Kind.OTHER)
-        line = _parameter(call, _COMMAND_NAMES)
-        if call.name.casefold() in _EDITORS:
-            verb, _, line = line.partition(" ")
-            tool = Kind.READ if verb == "view" else Kind.WRITE
-        elif tool is Kind.OTHER and set(call.parameters) == {"cmd"}:  # it is itself a program
-            tool, line = Kind.RUN, f"{call.name} {line}"
         is_shell = tool is Kind.RUN
         if is_shell:
+            line = _parameter(call, _COMMAND_NAMES)
             parts = [(*_command_kind(part), part) for part in _commands(line)]
         else:
             target = _parameter(call, _SEARCH_NAMES if tool is Kind.SEARCH else _PATH_NAMES)
-            target = target or (line if tool is Kind.SEARCH else _path_in(line))
             parts = [(tool, target, f"{call.name} {target}")]
         for kind, target, text in parts:
             shown = in_one_line(text, _SHOWN_CHARS)
@@ -135,12 +127,6 @@ def _commands(line: str) -> list[str]:
     plain = line.partition("<<")[0]  # a here-document follows
     parts = [_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain)]
     return [part for part in parts if part and not part.startswith(("cd ", "#"))]
-
-
-def _path_in(text: str) -> str:
-    """Return the path that a command starts with, or "" where it starts with something else."""
-    first = next(iter(text.split()), "").strip("'\"")
-    return first if _PATH.fullmatch(first) else ""
 
 
 def _parameter(call: ToolCall, names: Iterable[str]) -> str:

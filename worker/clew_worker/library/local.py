@@ -65,7 +65,9 @@ class LocalGoal:
         self._watch = WorldWatch(str(folder), loops.ignore)
         self._lock = threading.RLock()
         self._ledger = _open(folder)
-        self._published = _Published(folder, self._ledger)
+        self._files = ContextDir(str(folder.resolve()))
+        self._history: HistoryFold | None = None  # None: rebuild the files
+        self._state_written = 0.0
         self._torn = True  # the state in memory differs from the ledger
         self._core = self._new_core()
         self.work = WorkState(self._core.state)
@@ -81,8 +83,7 @@ class LocalGoal:
 
     @property
     def loops_found(self) -> list[View]:
-        history = self._published.history
-        return history.loops if history else []
+        return self._history.loops if self._history else []
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         with self._turn() as at:
@@ -179,7 +180,7 @@ class LocalGoal:
             except BaseException:
                 self._torn = True
                 raise
-            self._published.write(self.state, done)
+            self._publish(done)
             self.work.note(self.state)
 
     def _catch_up(self) -> None:
@@ -190,8 +191,35 @@ class LocalGoal:
         rows = self._ledger.read(self._goal_id, after=before)
         fold(((row.seq, decode(row.body)) for row in rows), self.state)
         if self._torn or self.state.seq != before:
-            self._published.forget()
+            self._history = None
         self._torn = False
+
+    def _publish(self, done: Sequence[RecordedEvent]) -> None:
+        """Write the goal's files, after its ledger; one that cannot be written is rebuilt with the next call."""
+        history, self._history = self._history, None
+        with suppress(OSError, LedgerError):  # what happened is recorded
+            if history is None or not self._has_added(done, history):
+                history = HistoryFold()
+                events = ((e.seq, decode(e.body)) for e in self._ledger.read(self._goal_id))
+                lines = self._lines(history, events)
+                self._files.rebuild(state_view(self.state), lines, history.loops)
+            self._history = history
+
+    def _has_added(self, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
+        lines = list(self._lines(history, ((one.seq, one.event) for one in done)))
+        looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
+        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
+        can_wait = is_plain and len(self.state.loop_counts) >= STATE_LARGE_ACTIONS
+        view, now = None, time.monotonic()
+        if not can_wait or now - self._state_written >= STATE_EVERY_S:
+            view, self._state_written = state_view(self.state), now
+        return self._files.update(view, lines, history.loops if looped else None)
+
+    def _lines(self, history: HistoryFold, events: Iterable[tuple[int, Event]]) -> Iterator[View]:
+        for seq, event in events:
+            if ended := history.take(seq, event):
+                output = self._ledger.output(ended[1]) or b""
+                yield history_view(ended[0], output.decode("utf-8", "replace"))
 
     def _new_core(self) -> Core:
         # Only a person can extend a budget, through a daemon. Interventions are shown but fail no subtask, since
@@ -225,47 +253,6 @@ class LocalGoal:
 
     def _digest(self) -> str:
         return self._watch.digest().name
-
-
-class _Published:
-    """The goal's files in `.agent_context/`, written after its ledger; one that cannot be written loses nothing."""
-
-    def __init__(self, folder: Path, records: TurnLedger) -> None:
-        self._files = ContextDir(str(folder.resolve()))
-        self._records = records
-        self._state_written = 0.0
-        self.history: HistoryFold | None = None  # None: rebuild the files
-
-    def forget(self) -> None:
-        """Rebuild the files the next time: another process has written to the ledger."""
-        self.history = None
-
-    def write(self, state: State, done: Sequence[RecordedEvent]) -> None:
-        """Write the new events; after a failure the next call rebuilds the files."""
-        history, self.history = self.history, None
-        with suppress(OSError, LedgerError):  # what happened is recorded
-            if history is None or not self._has_added(state, done, history):
-                history = HistoryFold()
-                events = ((e.seq, decode(e.body)) for e in self._records.read(state.goal_id))
-                lines = self._lines(history, events)
-                self._files.rebuild(state_view(state), lines, history.loops)
-            self.history = history
-
-    def _has_added(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
-        lines = list(self._lines(history, ((one.seq, one.event) for one in done)))
-        looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
-        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
-        can_wait = is_plain and len(state.loop_counts) >= STATE_LARGE_ACTIONS
-        view, now = None, time.monotonic()
-        if not can_wait or now - self._state_written >= STATE_EVERY_S:
-            view, self._state_written = state_view(state), now
-        return self._files.update(view, lines, history.loops if looped else None)
-
-    def _lines(self, history: HistoryFold, events: Iterable[tuple[int, Event]]) -> Iterator[View]:
-        for seq, event in events:
-            if ended := history.take(seq, event):
-                output = self._records.output(ended[1]) or b""
-                yield history_view(ended[0], output.decode("utf-8", "replace"))
 
 
 def _answer(verdict: Verdict) -> Answer:
