@@ -74,7 +74,7 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other))
     agent.feedback(evil)
     agent.complete(success=False, failure=other)
-    agent.core.block_goal(evil, 0.0, question=f"{evil}\n\n{other}")
+    agent.core.block(ev.GoalBlocked(reason=evil, question=f"{evil}\n\n{other}"))
     folded = HistoryFold()
     ended = [folded.take(seq, event) for seq, event in agent.take()]
     text = render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops)

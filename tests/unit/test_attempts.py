@@ -74,7 +74,7 @@ GOES_ON = {
     "iterations are left": lambda o: [o.agent.reflect() for _ in range(9)],
     "the subtask is completed": lambda o: o.agent.complete(),
     "the worker dies": lambda o: o.agent.die("run_cmd", {"cmd": "a"}),
-    "the goal waits for a person": lambda o: o.core.block_goal("stuck", 0.0, question="what?"),
+    "the goal waits for a person": lambda o: o.core.block(ev.GoalBlocked(reason="stuck")),
 }  # fmt: skip
 
 

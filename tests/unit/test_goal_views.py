@@ -65,7 +65,8 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
 
 
 def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
-    agent.core.block_goal("gone", AT, question="Put it back, then `clew resume goal-1`.", gone=True)
+    question = "Put it back, then `clew resume goal-1`."
+    agent.core.block(ev.GoalBlocked(at=AT, reason="gone", question=question, gone=True))
     assert not [line for line in drawn(agent) if "feedback" in line]
 
 

@@ -21,6 +21,7 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, stuck
+from clew_shared.record import events as ev
 from clew_shared.record.model import Result
 
 T = TypeVar("T")
@@ -37,10 +38,10 @@ async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
     last = subtask.actions[-1] if subtask and subtask.actions else None
     step = last.seq if last and last.result == Result.ERROR else 0
     with goals.entering(core):
-        core.block_goal(
-            asked.reason, time.time(), question=asked.text, step=step,
+        core.block(ev.GoalBlocked(
+            at=time.time(), reason=asked.reason, question=asked.text, step=step,
             stranger=missing.stranger, gone=missing.gone,
-        )  # fmt: skip
+        ))  # fmt: skip
     await goals.commit(core)
 
 

@@ -77,8 +77,10 @@ class Core(TreeCommands):
     def _judged(
         self, proposal: Proposal, at: float, rationale: str = "", done: ActionReport | None = None
     ) -> Verdict | Refusal:
-        if refused := self._out_of_order(proposal, at, done):
-            return refused
+        if refused := self._out_of_order(at):
+            verdict = self._refuse(proposal, refused, at, done)
+            is_held = refused.reason == "budget" and self.hold_to_limits(at, acting=True)
+            return replace(verdict, escalated_to="person") if is_held else verdict
         self.start(at)
         rerun = done is None and self.runbook and in_vain(self.state, proposal.signature)
         answer = judge(self.state, proposal, self.loops, rerun=bool(rerun))
@@ -106,15 +108,11 @@ class Core(TreeCommands):
 
     def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
         """Record the outcome of an action, once; `last`: the agent is being stopped, and heeds nothing any more."""
-        flight = self.state.in_flight.get(seq)
-        if flight is None:
+        if (flight := self.state.in_flight.get(seq)) is None:
             return Feedback(known=False)
-        action = flight.action
         self._finish(seq, report, at)
-        if last:
-            return Feedback(changed=action.changed)
-        feedback = self._review(at)
-        return replace(feedback, changed=action.changed)
+        feedback = Feedback() if last else self._review(at)
+        return replace(feedback, changed=flight.action.changed)
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
         """Judge and record what an agent has already done; refused means that it must not be done again."""
@@ -127,12 +125,9 @@ class Core(TreeCommands):
         if not verdict.allowed:
             return verdict
         self._finish(verdict.seq, report, at)
-        feedback = self._review(at)
-        return replace(
-            verdict,
-            intervention=feedback.intervention or verdict.intervention,
-            escalated_to=feedback.escalated_to,
-        )
+        heard = self._review(at)
+        word = heard.intervention or verdict.intervention
+        return replace(verdict, intervention=word, escalated_to=heard.escalated_to)
 
     def interrupt(
         self,
@@ -165,32 +160,24 @@ class Core(TreeCommands):
         name = signature(tool, args, self.state.spec.workspace)
         return Proposal(tool, args, name, calls=self.calls)
 
-    def _out_of_order(
-        self, proposal: Proposal, at: float, done: ActionReport | None = None
-    ) -> Verdict | None:
-        """Refuse a proposal that no rule needs to judge; None where it is in order."""
+    def _out_of_order(self, at: float) -> Refusal | None:
+        """Return the refusal of any proposal, for which no rule need be asked; None where one is in order."""
         state = self.state
         if level := state.plan.replan_required:
             message = (
-                f"The goal waits for a person: {state.reason}"
-                if level == "person"
-                else f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
+                f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
             )
-            refusal = Refusal(message, reason="replan_required", loop=False)
-            return self._refuse(proposal, refusal, at, done=done)
+            if level == "person":
+                message = f"The goal waits for a person: {state.reason}"
+            return Refusal(message, reason="replan_required", loop=False)
         if state.attempt.over:
-            message = "This attempt is over; nothing more is carried out in it."
-            return self._refuse(proposal, self._stopped(message), at, done=done)
+            return self._stopped("This attempt is over; nothing more is carried out in it.")
         if state.goal.status != GoalStatus.IN_PROGRESS:
-            message = f"The goal is {state.goal.status}; nothing more is carried out."
-            return self._refuse(proposal, self._stopped(message), at, done=done)
+            return self._stopped(f"The goal is {state.goal.status}; nothing more is carried out.")
         if len(state.in_flight) >= IN_FLIGHT_MAX:
             raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
-        if spent := self.budget_spent(at, acting=True):
-            verdict = self._refuse(proposal, _over_limit(spent), at, done=done)
-            self.hold_to_limits(at, acting=True)
-            return replace(verdict, escalated_to="person")
-        return None
+        spent = self.budget_spent(at, acting=True)
+        return _over_limit(spent) if spent else None
 
     def _allow(self, proposal: Proposal, nudge: Nudge | None, at: float, rationale: str) -> Verdict:
         seq = self.emit(
@@ -208,8 +195,7 @@ class Core(TreeCommands):
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
-        word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message)
-        of = self.emit(word)
+        of = self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
         counted = replace(nudge, steps=(*nudge.steps, seq))
         self._emit_loop(advice.kind, proposal, counted, of, at)
         return Verdict(True, seq, intervention=advice, at=at)
@@ -277,7 +263,8 @@ class Core(TreeCommands):
 
     def reflect(self, event: ev.Reflected) -> Feedback:
         """Record an iteration record: one turn is over."""
-        told = self.state.loops.attention.told_in_turn
+        attention = self.state.loops.attention
+        told = attention.told_at > attention.turn_steps  # of a step of this turn
         self.emit(event)
         if not event.unfinished:
             self.messages = 0
@@ -299,16 +286,15 @@ class Core(TreeCommands):
         found = review(self.state, self.loops, self.calls)
         if found is None:
             return Feedback()
-        seq = self.emit(found.model_copy(update={"at": at}))
+        kind, seq = found.intervention, self.emit(found.model_copy(update={"at": at}))
         line, steps = found.message.partition("\n")[0], found.steps or ()
-        loop = ev.LoopDetected(at=at, loop=found.intervention, evidence=line, of=seq, steps=steps)
-        self.emit(loop)
-        intervention = Advice(found.intervention, found.message)
+        self.emit(ev.LoopDetected(at=at, loop=kind, evidence=line, of=seq, steps=steps))
+        intervention = Advice(kind, found.message)
         ignored = self.state.loops.ignored_interventions
         if ignored < self.ignored_limit or self.state.plan.replan_required:
             return Feedback(intervention)
-        warned = SAME_ANSWER if found.stays else WARNINGS[found.intervention]
-        if found.intervention == "nothing_new" and self.start_over(found.intervention, at):
+        warned = SAME_ANSWER if found.stays else WARNINGS[kind]
+        if kind == "nothing_new" and self.start_over(kind, at):
             return Feedback(intervention)
         failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"
         return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))

@@ -10,7 +10,6 @@ from clew_shared.core.questions import REFUSED_MAX, Question, asks_about, budget
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
 from clew_shared.record.events import Escalated, Planned
-from clew_shared.record.identity import Identity
 from clew_shared.record.model import GoalStatus, Level, StepStatus
 from clew_shared.record.spec import SUGGESTED_MAX, PlannedSubtask, PlannedTask
 from clew_shared.record.state import State
@@ -70,11 +69,9 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
     goal_failed = inherits and state.goal.replanned  # counted once, at its first blocked subtask
     task_count = (task.failed_replans if task else 0) + task_failed
     goal_count = state.goal.failed_replans + goal_failed
-    to: Level = "task"
+    to: Level = "goal" if task_count >= replan_limit else "task"
     if goal_count >= replan_limit:
         to = "person"
-    elif task_count >= replan_limit:
-        to = "goal"
     return Escalated(
         to=to, reason=reason, replan_failed_task=task_failed, replan_failed_goal=goal_failed
     )
@@ -127,10 +124,8 @@ class TreeCommands(AttemptCommands):
         """
         if fault := self._plan_fault(tasks, replan, covers):
             raise WrongState(fault)
-        if replan is None:
-            self.emit(ev.Planned(at=at, tasks=tasks))
-        else:
-            self.emit(replan_event(self.state, tasks, replan, covers, at))
+        first = ev.Planned(at=at, tasks=tasks)
+        self.emit(replan_event(self.state, tasks, replan, covers, at) if replan else first)
         known, own = self.state.proofs.suggested, self.state.spec.checks
         for name, cmd in checks:
             room = name in known or len(known) < SUGGESTED_MAX
@@ -160,12 +155,10 @@ class TreeCommands(AttemptCommands):
         """Raise WrongState while a replan, or a person's answer, is required, or the attempt is over."""
         if self.state.attempt.over:
             raise WrongState(ATTEMPT_OVER)
-        if required := self.state.plan.replan_required:
-            raise WrongState(
-                self._waits_for_person()
-                if required == "person"
-                else f"the subtask is blocked: `plan` with `replan: {required!r}` first"
-            )
+        if (required := self.state.plan.replan_required) == "person":
+            raise WrongState(self._waits_for_person())
+        if required:
+            raise WrongState(f"the subtask is blocked: `plan` with `replan: {required!r}` first")
 
     def hold_to_limits(self, at: float, *, acting: bool = False) -> str:
         """Hand a goal at work to a person where a limit is reached; returns which, "" for none."""
@@ -175,28 +168,16 @@ class TreeCommands(AttemptCommands):
         return spent
 
     def ask(self, asked: Question, at: float) -> None:
-        self.block_goal(asked.reason, at, question=asked.text, step=asked.step)
+        text, step = asked.text, asked.step
+        self.block(ev.GoalBlocked(at=at, reason=asked.reason, question=text, step=step))
 
-    def block_goal(
-        self,
-        reason: str,
-        at: float,
-        *,
-        question: str,
-        stranger: Identity | None = None,
-        gone: bool = False,
-        step: int = 0,
-    ) -> None:
-        """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
+    def block(self, blocked: ev.GoalBlocked) -> None:
+        """Escalate the goal to a person, unless it waits for one already or has ended."""
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
-            blocked = ev.GoalBlocked(
-                at=at, reason=reason, question=question, stranger=stranger, gone=gone, step=step
-            )
             self.emit(blocked)
 
     def _is_in_progress(self) -> bool:
-        current = self.state.subtask
-        return current is not None and current.status == StepStatus.IN_PROGRESS
+        return bool(self.state.subtask and self.state.subtask.status == StepStatus.IN_PROGRESS)
 
     def _start_next(self, at: float) -> bool:
         found = self.state.next_pending()
@@ -225,9 +206,8 @@ class TreeCommands(AttemptCommands):
             return f"`replan` is {replan!r}, but {asked}"
         if replan is None and (state.plan.planned or state.plan.proposed):
             what = "has a plan" if state.plan.planned else "has begun without a plan"
-            return (
-                f"the goal {what}; `plan` with `replan: null` is only possible before anything else"
-            )
+            only = "`plan` with `replan: null` is only possible before anything else"
+            return f"the goal {what}; {only}"
         if replan == "task" and len(tasks) != 1:
             return f"a replan of the task takes exactly one task, not {len(tasks)}"
         return unknown_number(state, replan, covers)
@@ -251,10 +231,8 @@ class TreeCommands(AttemptCommands):
             return self.fail(f"it said twice that it was done, but these checks fail: {names}", at)
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):
             return None
-        text = (
-            f"it said {times(refused.count)} that it was done, too early and with nothing changed"
-        )
-        return self.fail(text, at)
+        said = f"it said {times(refused.count)} that it was done"
+        return self.fail(f"{said}, too early and with nothing changed", at)
 
     def refuse_proof(self, at: float, reason: str) -> Level | None:
         """Count a `finish` that the label of its proof refuses; returns the level escalated to.

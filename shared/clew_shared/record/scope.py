@@ -123,10 +123,6 @@ class Attention:
             "stuck": self.stuck,
         }
 
-    @property
-    def told_in_turn(self) -> bool:
-        return self.told_at > self.turn_steps
-
     def drop_broken(self) -> None:
         """Forget what was said of a streak that was broken: it was heeded."""
         now = self.streaks
