@@ -26,7 +26,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot import outline
 from clew_shared.record.state import State
-from clew_shared.text.redact import HIDDEN, redact
+from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import passed_before
 from clew_shared.views.publish import answer
 
@@ -91,7 +91,7 @@ def _by_apprise(path: Path) -> list[Sender]:
     for number, url in enumerate(map(str.strip, text.splitlines()), 1):
         if not url or url.startswith("#"):
             continue
-        HIDDEN.hide([url])
+        hide([url])
         scheme = _SCHEME.match(url)
         label = f"line {number} ({scheme[0].lower() if scheme else 'no scheme'})"
         key = hashlib.sha256(url.encode()).hexdigest()[:16]  # others may be added before it

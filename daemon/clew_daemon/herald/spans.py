@@ -28,7 +28,7 @@ from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
-from clew_shared.text.redact import HIDDEN
+from clew_shared.text.redact import hide
 
 log = structlog.get_logger()
 
@@ -188,7 +188,7 @@ class Traces(Channel):
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ChannelError(f"{prefix}_ENDPOINT must be an http:// or https:// address")
         for name in ("_HEADERS", "_TRACES_HEADERS"):
-            HIDDEN.hide(parse_env_headers(env.get(f"{prefix}{name}", ""), liberal=True).values())
+            hide(parse_env_headers(env.get(f"{prefix}{name}", ""), liberal=True).values())
         self._host = f"{url.hostname}:{url.port}" if url.port else url.hostname
         super().__init__("otlp", f"OTLP, {self._host}", book, ledger)
         self._traces: dict[str, Trace] = {}

@@ -18,7 +18,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import Spec
 from clew_shared.text.plain import plain, recordable
-from clew_shared.text.redact import HIDDEN, redact
+from clew_shared.text.redact import has_hidden, redact
 
 log = structlog.get_logger()
 
@@ -86,7 +86,7 @@ def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[st
     place = partial(located, places=daemon.places, env=daemon.keys.env)
     found = parse(raw, name, agents, located=place)
     for line, text in enumerate(raw.decode("utf-8", "replace").splitlines(), start=1):
-        if HIDDEN.named_in(text):  # the ledger keeps the file as it is
+        if has_hidden(text):  # the ledger keeps the file as it is
             raise GoalFileError(name, [GoalFileFault(line, KEY_IN_FILE)])
     return found
 

@@ -325,10 +325,9 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
     message = f"{_facts(state, why, steps, answer)}{last} {BRING_NEWS}, or, if the work is done, {calls.finish}."
     if _only_looks(state):
         looks = memory.stay.times if why == "stays" else memory.looks
-        what = f"Still the same after {looks} looks ({answer}):"
-        if memory.stay.times < looks:  # there were others
-            what = f"{looks} looks brought nothing new (the last: {answer}):"
-        message = f"{what} wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
+        wait = "wait longer between looks, or say what you wait for"
+        what = f"{looks} looks brought nothing new (the last: {answer})"
+        message = f"{what}: {wait}; if the work is done, {calls.finish}."
     return _told(state, thresholds, "nothing_new", message, why, again=again)
 
 
@@ -348,12 +347,8 @@ def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
     counts = Counter(labels[seq] for seq in steps if seq in labels)
     names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in counts.items())
     if why != "stays":
-        more = "more " if len(steps) < len(memory.idle) else ""
-        what = f"{len(steps)} {more}step{'s' if len(steps) > 1 else ''} brought nothing new"
-        before = memory.debt.steps > len(steps) and not more  # a step costs at most one
-        return f"{what}{', and those before little' if before else ''}: {names}."
-    lastly = "" if counts.total() == memory.stay.times else "lastly "
-    to = f", {lastly}to {names}" if names else ""
+        return f"{len(steps)} step{'s' if len(steps) > 1 else ''} brought nothing new: {names}."
+    to = f", lastly to {names}" if names else ""
     return f"The same answer came {memory.stay.times} times{to}: {answer}."
 
 

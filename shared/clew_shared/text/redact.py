@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+REDACTED = "[redacted]"
 HIDDEN_MAX = 64
 FORM_CHARS_MIN = 12
 PIECE_CHARS_MIN, PIECE_CHARS_MAX = 12, 24
@@ -21,44 +22,35 @@ _BREAKS = ("", "\n", "\r\n", "\\n", "\\r\\n")
 _BREAKS_BACK = tuple(each[::-1] for each in _BREAKS)
 
 
-class HiddenKeys:
-    """The keys that appear in no redacted text; the newest HIDDEN_MAX are remembered."""
-
-    def __init__(self) -> None:
-        self._forms: dict[str, tuple[str, ...]] = {}
-
-    def hide(self, keys: Iterable[str]) -> None:
-        """Add keys; one that is shorter than 8 characters, or a lower-case word (`ollama`), counts as a placeholder.
-
-        To hide a placeholder would tear holes into ordinary text.
-        """
-        for key in keys:
-            if key not in self._forms and not _PLACEHOLDER.fullmatch(key):
-                self._forms[key] = tuple(dict.fromkeys(_forms(key)))
-                while len(self._forms) > HIDDEN_MAX:
-                    del self._forms[next(iter(self._forms))]
-
-    def named_in(self, text: str) -> bool:
-        return any(form in text for forms in self._forms.values() for form in forms)
-
-    def removed_from(self, text: str, instead: str) -> str:
-        """Return the text with `instead` in the place of every hidden key, and of large pieces of one.
-
-        A piece is what remains where a text was cut, or where lines were broken within the key.
-        """
-        for forms in self._forms.values():
-            for form in forms:
-                text = text.replace(form, instead)
-                for start, end in _pieces(form):
-                    text = _without_piece(text, form, start, end, instead)
-        return text
+# The keys in use in this process and their forms, the one mutable global of clew: text is redacted at many places, and
+# none may miss a key. Written by `hide` where a key is read, before it is used; never cleared.
+_hidden: dict[str, tuple[str, ...]] = {}
 
 
-HIDDEN = HiddenKeys()
-"""The keys in use in this process, the one mutable global of clew: text is redacted at many places, and none may miss a
-key. Written by `hide` where a key is read, before it is used; never cleared."""
+def hide(keys: Iterable[str]) -> None:
+    """Add keys; one that is shorter than 8 characters, or a lower-case word (`ollama`), counts as a placeholder.
 
-hide = HIDDEN.hide
+    To hide a placeholder would tear holes into ordinary text. The newest HIDDEN_MAX are remembered.
+    """
+    for key in keys:
+        if key not in _hidden and not _PLACEHOLDER.fullmatch(key):
+            _hidden[key] = tuple(dict.fromkeys(_forms(key)))
+            while len(_hidden) > HIDDEN_MAX:
+                del _hidden[next(iter(_hidden))]
+
+
+def has_hidden(text: str) -> bool:
+    """Return whether a text holds a whole key in use."""
+    return any(form in text for forms in list(_hidden.values()) for form in forms)
+
+
+def _without_hidden(text: str) -> str:
+    """Return the text without keys in use and large pieces of one: it was cut, or its lines broken within the key."""
+    for form in (form for forms in list(_hidden.values()) for form in forms):
+        text = text.replace(form, REDACTED)
+        for start, end in _pieces(form):
+            text = _without_piece(text, form, start, end)
+    return text
 
 
 def _pieces(form: str) -> list[tuple[int, int]]:
@@ -69,7 +61,7 @@ def _pieces(form: str) -> list[tuple[int, int]]:
     return [(start, start + size) for start in starts]
 
 
-def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> str:
+def _without_piece(text: str, form: str, start: int, end: int) -> str:
     """Replace every `form[start:end]`, with as much of the form as is before and after it."""
     piece, parts, at = form[start:end], [], 0
     room = len(form) * (1 + max(map(len, _BREAKS)))
@@ -77,7 +69,7 @@ def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> 
         behind = found + len(piece)
         left = text[max(at, found - room) : found][::-1]
         before = _follow(left, form[:start][::-1], _BREAKS_BACK)
-        parts += [text[at : found - before], instead]
+        parts += [text[at : found - before], REDACTED]
         at = behind + _follow(text[behind : behind + room], form[end:], _BREAKS)
     return "".join(parts) + text[at:] if parts else text
 
@@ -106,8 +98,6 @@ def _forms(key: str) -> Iterator[str]:
         forms += [whole, whole.replace("+", "-").replace("/", "_")]
     yield from (form for form in forms if len(form) >= FORM_CHARS_MIN)
 
-
-REDACTED = "[redacted]"
 
 _HINTS = (  # text without any of these holds no key; looking for them first makes the common case cheap
     *("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "gsk_"),
@@ -176,7 +166,7 @@ def redact(text: str) -> str:
     """
     if len(text) < KEY_CHARS_MIN:
         return text
-    text = HIDDEN.removed_from(text, REDACTED)
+    text = _without_hidden(text)
     low = text.lower()
     if not any(map(low.__contains__, _HINTS)):
         return text

@@ -27,15 +27,6 @@ def in_one_line(text: str, max_chars: int) -> str:
     return beginning(one_line(text), max_chars)
 
 
-def in_whole_words(text: str, max_chars: int) -> str:
-    """Return the beginning of a text on one line, with an ellipsis at the end of a word where more follows."""
-    line = one_line(text)
-    if len(line) <= max_chars:
-        return line
-    kept = line[: max_chars - 1]
-    return (kept.rsplit(" ", 1)[0] if " " in kept[max_chars // 2 :] else kept) + "…"
-
-
 def both_ends(text: str | None, max_chars: int) -> str:
     """Return the first third and the last two thirds, stripped: an error is named at the end of an output."""
     text = (text or "").strip()

@@ -92,12 +92,10 @@ def exit_text(code: int | None) -> str:
 
 def passed_before(checks: Sequence[str]) -> str:
     """Return that checks passed before any work, "" for none."""
-    if not checks:
-        return ""
     named = ", ".join(checks)
     if len(checks) == 1:
         return f"check {named} passed before any work: it proves nothing"
-    return f"checks {named} passed before any work: they prove nothing"
+    return f"checks {named} passed before any work: they prove nothing" if checks else ""
 
 
 def ending(reason: str) -> str:
@@ -111,10 +109,9 @@ def refusal(reason: str) -> str:
 
 def why_refused(reason: str, count: int = 0, said: str = "") -> str:
     """Return in a line why an action was refused, at its `count`-th try, and what it had said the last time."""
-    why = refusal(reason)
-    if reason == "repetition" and count > 1:
-        why = f"{ordinal(count)} time the same"
-    return why + (f"; last: {said}" if said else "")
+    again = reason == "repetition" and count > 1
+    why = f"{ordinal(count)} time the same" if again else refusal(reason)
+    return f"{why}; last: {said}" if said else why
 
 
 def warned(kind: str) -> str:
@@ -160,7 +157,7 @@ def action_text(name: str, args: Mapping[str, Any], max_chars: int = ACTION_CHAR
     """Return the beginning of a command as it was proposed; of any other action the tool, and what it is about."""
     is_command = not _COMMANDS.isdisjoint(args)
     keys = _SHOWN.get(name, tuple(key for key in args if key != "description" or not is_command))
-    named = keys is not _SHOWN.get(name) and len(keys) > 1
+    named = name not in _SHOWN and len(keys) > 1
     shown = {key: _value(args[key]) for key in keys if key in args}
     values = [f"{key}={value}" if named else value for key, value in shown.items()]
     text = " ".join(values if name == "run_cmd" and values else [name, *values])
@@ -188,10 +185,11 @@ def _value(value: Any) -> str:
 
 def rerun_text(rerun: Mapping[str, Any]) -> str:
     """Return which action ran more than once, and what came of each run but the last, as in the view of a goal."""
-    place = f"{rerun['task_idx'] + 1}.{rerun['subtask_idx'] + 1}"
-    ran = zip(rerun["seqs"], rerun["results"], strict=False)
-    runs = [f"#{seq} {result}" for seq, result in ran]
-    return f"{place} `{rerun['action']}` ran {times(rerun['times'])}: {', '.join(runs)}, then #{rerun['seqs'][-1]}"
+    place = f"{rerun['task_idx'] + 1}.{rerun['subtask_idx'] + 1} `{rerun['action']}`"
+    runs = ", ".join(
+        f"#{seq} {result}" for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
+    )
+    return f"{place} ran {times(rerun['times'])}: {runs}, then #{rerun['seqs'][-1]}"
 
 
 _TELLS = re.compile(

@@ -40,9 +40,7 @@ def state_view(state: State) -> dict[str, Any]:
         **_same(state, "current_task_idx", "current_subtask_idx"),
         "loop_counts": dict(list(state.loop_counts.items())[-SHOWN:]),
         "blocked_actions": state.blocked_actions[-SHOWN:],
-        "last_probe_state": {
-            n: seen.passed for n, seen in state.probes.items() if state.holds(seen)
-        },
+        "last_probe_state": {n: one.passed for n, one in state.probes.items() if state.holds(one)},
         **_same(state, "iteration", "epoch", "restarts", "seq"),
         "attempt": state.attempt.number,
     }
@@ -65,11 +63,9 @@ def _snapshots_view(known: SnapshotState) -> View:
 
 
 def goal_view(goal: Goal) -> View:
-    tasks = [
-        {**_same(t, "description", "status"), "subtasks": list(map(_subtask_view, t.subtasks))}
-        for t in goal.tasks
-    ]
-    return {**_same(goal, "description", "status"), "tasks": tasks}
+    both = ("description", "status")
+    tasks = [{**_same(t, *both), "subtasks": [*map(_subtask_view, t.subtasks)]} for t in goal.tasks]
+    return {**_same(goal, *both), "tasks": tasks}
 
 
 def _subtask_view(one: Subtask) -> View:
@@ -172,9 +168,8 @@ def status_view(
 
 
 def _proof_view(made: ProofState | None) -> View | None:
-    if made is None:
-        return None
-    return {**_same(made, "label", "why", "accepted", "seconds"), "files": list(made.files)}
+    same = ("label", "why", "accepted", "seconds")
+    return {**_same(made, *same), "files": list(made.files)} if made else None
 
 
 def _waiting(state: State, now: float, waits: str) -> View | None:
@@ -208,9 +203,7 @@ def goal_detail(
         "checks": {n: _same(one, "passed", "output") for n, one in state.proofs.checks.items()},
         "check_commands": dict(state.spec.checks),
         "checked_before": {name: asdict(one) for name, one in state.proofs.before.items()},
-        "suggested_checks": [
-            {"name": name, "cmd": cmd} for name, cmd in state.proofs.suggested.items()
-        ],
+        "suggested_checks": [{"name": n, "cmd": cmd} for n, cmd in state.proofs.suggested.items()],
         "workspace": state.spec.workspace,
         "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
         "actions_total": state.actions_total,
@@ -238,7 +231,7 @@ def goal_detail(
 
 def _flight_view(one: InFlight) -> View:
     text = action_text(one.action.name, one.action.args)
-    return {"seq": one.seq, "name": one.action.name, "signature": one.signature, "text": text}
+    return {**_same(one, "seq", "signature"), "name": one.action.name, "text": text}
 
 
 def _fresh_start_view(one: AttemptState) -> View:

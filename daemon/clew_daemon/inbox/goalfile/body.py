@@ -16,7 +16,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from clew_daemon.inbox.goalfile.keys import GoalFileFault, duration
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask
-from clew_shared.text.shorten import in_whole_words
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.validation import Expected
 
 LINES_MAX = 20_000
@@ -106,7 +106,7 @@ class Body:
             self._take_plain(body)
             return
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
-        description = in_whole_words(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
+        description = in_one_line(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
         if (notes and not goal) or not description:
             description = _first_words(notes or body)
         self.description = description
@@ -142,7 +142,7 @@ class Body:
         return sections
 
     def _task(self, section: Section) -> PlannedTask:
-        title = in_whole_words(section.title, ITEM_CHARS_MAX)
+        title = in_one_line(section.title, ITEM_CHARS_MAX)
         if notes := self._prose(section, section.lists):
             self._notes.append(f"{title}: {notes}")
         subtasks = self._subtasks(section.lists) or (PlannedSubtask(description=title),)
@@ -170,10 +170,10 @@ class Body:
             self._fault(item, message)
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
-        description = in_whole_words(words, ITEM_CHARS_MAX)
+        description = in_one_line(words, ITEM_CHARS_MAX)
         if not description:
             first = steps[0].args
-            cmd = in_whole_words(first.get("cmd", ""), TITLE_CHARS_MAX)
+            cmd = in_one_line(first.get("cmd", ""), TITLE_CHARS_MAX)
             description = f"Write {first['path']}" if "path" in first else f"Run {cmd}"
         self._notes += [f"{description}: {notes}"] if notes else []
         done = bool(box and box[1] != " ")
@@ -183,7 +183,7 @@ class Body:
         path = _file_of(fence)
         if path is not None:
             if fault := _path_fault(path):
-                self._fault(fence, f"`file={in_whole_words(path, 80)}` {fault}")
+                self._fault(fence, f"`file={in_one_line(path, 80)}` {fault}")
             args = {"path": posixpath.normpath(path or "."), "content": fence.content}
             return PlannedStep(tool="write_file", args=args)
         if _language(fence) not in SHELLS:
@@ -195,7 +195,7 @@ class Body:
         try:
             timeout_s = duration(given[1]) if given else None
         except Expected as error:
-            shown = in_whole_words(given[1], 80) if given else ""
+            shown = in_one_line(given[1], 80) if given else ""
             self._fault(fence, f"`timeout=` must be {error}, not `{shown}`")
         return PlannedStep(tool="run_cmd", args={"cmd": command}, timeout_s=timeout_s)
 
@@ -226,7 +226,7 @@ def _first_words(body: str) -> str:
     first = body.strip().split("\n", 1)[0].strip()
     if len(first) > TITLE_CHARS_MAX:
         first = re.split(r"(?<=[.!?])\s", first[: TITLE_CHARS_MAX * 4], maxsplit=1)[0]
-    return in_whole_words(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
+    return in_one_line(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
 
 
 def _inline(block: SyntaxTreeNode) -> str:

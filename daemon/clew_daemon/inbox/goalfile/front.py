@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from clew_daemon.inbox.goalfile.keys import Budget, FrontMatter, GoalFileFault, cut
-from clew_shared.text.shorten import in_whole_words
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
 
@@ -99,7 +99,7 @@ def composed(front: str) -> yaml.MappingNode | None:
             line, "the front matter contains a character that YAML forbids"
         ) from None
     except _UNREADABLE as error:
-        raise GoalFileFault(1, f"{invalid}: {in_whole_words(str(error), 200)}") from None
+        raise GoalFileFault(1, f"{invalid}: {in_one_line(str(error), 200)}") from None
     if node is None or isinstance(node, yaml.MappingNode):
         return node
     wanted = "lines of `key: value`; without any, don't begin the file with `---`"

@@ -12,7 +12,7 @@ from clew_daemon.record.dependencies import name_fault
 from clew_shared.config.agent_tables import CliName
 from clew_shared.config.tables import patterns
 from clew_shared.record.spec import PlannedTask
-from clew_shared.text.shorten import in_whole_words
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected
 
@@ -43,7 +43,7 @@ class GoalFileError(ValueError):
 
 
 def cut(text: str) -> str:
-    return in_whole_words(text, 60)
+    return in_one_line(text, 60)
 
 
 def duration(value: Any) -> float:
