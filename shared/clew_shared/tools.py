@@ -1,8 +1,6 @@
-"""The catalogue of the built-in tools: what a model is told of each, and what clew knows of it.
+"""The catalogue of the built-in tools (docs/protocol.md): what a model is told of each, and what clew knows of it.
 
-Descriptions are short and plain, since small models read them. Nothing here carries out a tool:
-the executor does, and `finish` and `recall` are the daemon's.
-Source: docs/protocol.md, "The tools of `act`".
+Descriptions are short and plain, since small models read them. The executor carries tools out.
 """
 
 from dataclasses import dataclass

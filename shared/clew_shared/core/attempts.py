@@ -102,10 +102,7 @@ def iterations_used_up(state: State, limits: Limits) -> bool:
 
 
 def advances(state: State) -> bool:
-    """Return whether an attempt was still making progress at its last turns: its work is no failure yet.
-
-    It has changed the workspace, brought something new in the last turns, and no check has found its work wrong.
-    """
+    """Return whether an attempt made progress: it changed files, brought news lately, and no check found it wrong."""
     changed = len(state.loops.scope.worlds) > 1
     is_fresh = state.loops.attention.iterations_without_facts < STALE_TURNS
     return changed and is_fresh and not (state.loops.refused.count or failing_checks(state))
@@ -202,11 +199,7 @@ def has_retries(state: State) -> bool:
 
 
 def run_number(state: State, name: str, *, is_step: bool) -> int:
-    """Return the how-many-th run of this action the next one is: of a runbook's step, or of one that was cut off.
-
-    Steps run again where an attempt at their subtask starts over, too. Any other action that an agent repeats is
-    work.
-    """
+    """Return which run of this action the next one is: of a runbook's step, or of one that was cut off, else 1."""
     if is_step:
         runs = in_vain(state, name) or [a for a in _ran(state) if a.seq <= state.attempt.seq]
     else:

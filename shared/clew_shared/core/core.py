@@ -309,8 +309,7 @@ class Core(TreeCommands):
     def see_world(self, world: str, at: float, *, unseen_work: bool = False) -> bool:
         """Record a fresh digest of the workspace; returns whether it is another world than was believed.
 
-        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it, or
-        `unseen_work`: the agent may have changed files without a report.
+        UNKNOWN is news only after an action of unknown effect, or `unseen_work`: that of an agent without a report.
         """
         before = self.state.loops.world
         uncertain = unseen_work or self._is_unsettled()

@@ -20,8 +20,7 @@ REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 class Limits:
     """What a goal may use: actions, messages without a turn, turns (None: any number), and attempts at a subtask.
 
-    Each attempt has `attempt_turns` turns, the first one `first_turns` unless that is 0. A goal with one attempt has no
-    such limit.
+    Where there are several, each has `attempt_turns` turns, the first one `first_turns` unless that is 0.
     """
 
     actions: int = 1000

@@ -1,8 +1,4 @@
-"""What a person is asked when a goal needs them: one template for all questions, filled from facts. Pure.
-
-Each question says in lines of its own what the goal was at work on, what was tried last and what came out, why it
-stopped, and what a person can do, each choice with its command. docs/messages.md explains each reason.
-"""
+"""What a person is asked when a goal needs them: one template, filled from facts (docs/messages.md). Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,8 +124,7 @@ def question(
 ) -> Question:
     """Return a question; `choices` are keys of CHOICES, `facts` are lines that help to answer.
 
-    `at_work`: what the goal was at work on, and what was tried last, matters. `reason` is `why` in short, `other`
-    another goal, `seq` the action that it is about.
+    `at_work`: its place and what was tried last matter; `reason` is `why` in short, `other` a goal, `seq` an action.
     """
     lines = [*_place(state), *_tried_last(state)] if at_work else []
     lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
@@ -156,10 +151,7 @@ def step(
     said: str = "",
     changed: Sequence[str] | None = None,
 ) -> Question:
-    """Return what is asked about a runbook's step that must not run again, refused by a rule or for a `cause`.
-
-    `said` is what it printed, `changed` the files that it changed (None: that is not known).
-    """
+    """Return what is asked of a step that must not run again; it printed `said`, `changed` files (None: unknown)."""
     deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"

@@ -35,11 +35,7 @@ def replan_event(
     covers: Covers,
     at: float,
 ) -> Planned:
-    """Return the event of a replan, in which each subtask has the number of the pending one that it continues.
-
-    Nothing is guessed from similar words: what the plan neither continues (by the same description) nor covers (by its
-    number) is still to do after it.
-    """
+    """Return the event of a replan: a subtask with the same description continues, nothing is guessed."""
     pending = state.replaceable(level)
     numbers: dict[str, list[int]] = {}  # of pending subtasks by description, the last one first
     for number, subtask in reversed([*enumerate(pending, start=1)]):
@@ -117,10 +113,9 @@ class TreeCommands(AttemptCommands):
         *,
         covers: Covers = (),
     ) -> None:
-        """Accept a plan: the first one, or the replan that was asked for. Raises WrongState.
+        """Accept a plan: the first one, or the replan that was asked for; raises WrongState.
 
-        `checks` are those (name, command) that the agent suggests with it. `covers` has the numbers of the pending
-        subtasks that a replan replaces; those that it neither covers nor continues are still to do after it.
+        `checks` (name, command) are suggestions; what a replan neither `covers` by number nor continues is still to do.
         """
         if fault := self._plan_fault(tasks, replan, covers):
             raise WrongState(fault)
@@ -218,11 +213,7 @@ class TreeCommands(AttemptCommands):
     def refuse_finish(
         self, failing: tuple[str, ...], at: float, *, own_tools: bool
     ) -> Level | None:
-        """Count a `finish` that was refused too early; returns the level escalated to.
-
-        The same checks that fail twice with the same files end the attempt. Where no subtask is in progress there is
-        no attempt to end.
-        """
+        """Count a `finish` that came too early; the same checks twice in one world end the attempt. Returns the level."""
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
         refused = self.state.loops.refused
         has_attempts = self.limits.attempts > 1 and self._is_in_progress()
@@ -237,8 +228,7 @@ class TreeCommands(AttemptCommands):
     def refuse_proof(self, at: float, reason: str) -> Level | None:
         """Count a `finish` that the label of its proof refuses; returns the level escalated to.
 
-        The same label twice in the same world ends the attempt. A person is asked where the agent gives a reason, or
-        no attempt is left.
+        The same label twice in one world ends the attempt; a person is asked for a reason given, or after the last one.
         """
         made = self.state.proofs.made
         assert made is not None  # noqa: S101 - it was just recorded

@@ -22,10 +22,7 @@ def closing(fd: int) -> Iterator[int]:
 
 
 def sync(path: Path) -> None:
-    """Make a file's content, or the names in a folder, durable; raises OSError.
-
-    Not for a file that SQLite has open in this process: closing a descriptor of it releases SQLite's locks.
-    """
+    """Make a file or a folder's names durable, or raise OSError; not one of SQLite's: closing it releases its locks."""
     with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
 

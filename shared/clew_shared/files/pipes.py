@@ -23,10 +23,7 @@ class PipeReader:
         os.close(self._fd)
 
     async def read(self, size: int) -> bytes:
-        """Return what is there, at most `size` bytes; waits until something is, b"" at the end.
-
-        The loop has its turn before each read, so that a writer that floods the pipe does not hold it up.
-        """
+        """Return at most `size` bytes when some are there, b"" at the end; the loop has its turn before each read."""
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
         while True:
             loop.add_reader(self._fd, ready.set)

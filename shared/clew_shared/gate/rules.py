@@ -33,10 +33,7 @@ PROTOCOL = AgentCalls()
 
 @dataclass(frozen=True, slots=True)
 class KnownOutcome:
-    """The outcome of a proposal that is judged after the fact (`record`).
-
-    `kind` is as in `Tally`, "" where this outcome does not say; `idle` is a write that changed nothing or led back.
-    """
+    """An outcome judged after the fact; `kind` as in Tally or "", `idle`: a write that changed nothing new."""
 
     outcome: str
     world: str
@@ -125,8 +122,7 @@ def repetition(
 ) -> Refusal | Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time, in a row or not.
 
-    Reading (success, nothing changed) passes once more, with an intervention; a temporary fault has `transient_limit`
-    attempts. What may be answered differently by itself is for `nothing_new`.
+    Reading passes once more, with a word; a temporary fault has `transient_limit` attempts; what varies is no loop.
     """
     own = thresholds.tools.get(proposal.tool)
     limit = (own.repeat_limit if own else None) or thresholds.repeat_limit
@@ -175,8 +171,7 @@ def _repeats(
 def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
     """Refuse the action that would complete one more identical round of p actions without progress; waits are no part.
 
-    The second round is refused if it contains a write that changed nothing or led back to an earlier world, or if
-    there are only plain counts to go by; otherwise the third.
+    It is the second round with a write that changed nothing or led back, or with plain counts alone; else the third.
     """
     for period in range(2, thresholds.max_period + 1):
         for rounds in (2, 3):

@@ -234,10 +234,7 @@ def _new_words(memory: Memory, reading: Reading) -> int:
 
 
 def _move(memory: Memory, key: str, now: list[float], crowd: int) -> tuple[float, bool]:
-    """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
-
-    The more numbers an answer has (`crowd`), the more moves are needed: some go one way by chance.
-    """
+    """Return the gain of numbers that go one way (in a `crowd` some do by chance), and whether they are noise."""
     row = memory.moves.get(key)
     if row is None or len(row) != len(now):
         _keep(memory.moves, key, [[value, 0, 0, 0] for value in now], FEW_MAX)

@@ -1,7 +1,4 @@
-"""What is read in a step, as hashes: what it asked for, what it names, and what its answer holds. Pure.
-
-A reading is made once and is on record: folds know no text, so that a replay comes to the same verdicts.
-"""
+"""What a step asked for, names and was answered, as hashes, made once and on record: folds know no text. Pure."""
 
 import json
 import posixpath
@@ -215,10 +212,7 @@ def rows_of(text: str) -> list[str]:
 
 
 def unstamped(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return lines and their skeletons, without the words that each begins or ends with, if these hold numbers.
-
-    Rows of a table, which are alike in all else too, stay as they are: there the numbers tell.
-    """
+    """Return lines and skeletons, without the numbered words that all begin or end with, if all else differs."""
     bones = _bones(lines)
     if len(lines) >= STAMPED:
         first, last = _stamp(bones), _stamp([bone[::-1] for bone in bones])

@@ -205,8 +205,7 @@ class ActionFinished(GoalEvent, frozen=True):
     ) -> bool:
         """Return whether the step reaches a world new to its scope, or without changing it, has an outcome new in it.
 
-        What a tool that only writes answers says nothing beyond the world, nor does an action without a report that has
-        changed something before. Without a report, the same result says no more in another world.
+        An answer of a tool that only writes, or of what changed something before and is not reported, says nothing.
         """
         if after != before:
             return after not in scope.worlds
@@ -217,11 +216,7 @@ class ActionFinished(GoalEvent, frozen=True):
         return not any(self.outcome in tally.counts for tally in known)
 
     def varies(self, tally: Tally | None) -> bool:
-        """Return whether the answer may be another one the next time, with nothing done in between.
-
-        It says that something goes on, or has been different before in this world, be it only to the letter. Of a tool
-        that only writes, the result alone counts.
-        """
+        """Return whether the answer may be another one the next time by itself: it goes on, or was different before."""
         if self.evidence.kind == "going_on" or (tally and tally.kind == "varies"):
             return True
         if tally is None or not tally.outcome or self.result != Result.SUCCESS:

@@ -1,7 +1,7 @@
 """Everything that can happen to a goal, one frozen model for each kind: what the ledger holds, and what follows of it.
 
-An event states what was decided or observed, never what should be done about it. Events are only added to: a field that
-came later has a default, so that an old ledger still folds. Here are thoughts, turns, checks, and what the gate says.
+An event states what was decided or observed, never what should be done about it. A field that came later has a default,
+so that an old ledger still folds. Here are thoughts, turns, checks, and what the gate says.
 """
 
 from typing import Any

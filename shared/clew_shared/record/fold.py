@@ -1,8 +1,7 @@
 """State is a fold of the ledger: `apply` takes one event into a state, and nothing else ever changes one.
 
-Pure and without rules: an event states what was decided, and its `into` is only what follows from it. It sees no
-clock, no settings and no process, so that a replay gives the same state on any machine, at any time.
-What else is computed from a goal's events is an `EventFold`.
+It sees no clock, no settings and no process: a replay gives the same state on any machine, at any time. What else is
+computed from a goal's events is an `EventFold`.
 """
 
 from collections.abc import Callable, Iterable

@@ -24,10 +24,9 @@ class Identity(BaseModel, frozen=True, extra="ignore"):
     boot: str = ""
 
     def is_same(self, other: "Identity") -> bool:
-        """Return whether both are the same folder.
+        """Return whether inode and birth agree and, within one boot, the device, if its number is a disk's.
 
-        Inode and time of birth must agree and, within one boot, the device, if its number is a disk's. After another
-        boot disks may be numbered differently, and another kernel may report a time of birth that the last one did not.
+        After another boot disks may have other numbers, and another kernel may tell a birth that the last one did not.
         """
         born = {self.birth_ns, other.birth_ns} - {None}
         if self.boot != other.boot:

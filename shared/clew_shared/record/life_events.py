@@ -1,7 +1,6 @@
 """What can happen to a goal as a whole: its life, its worker, and what people say.
 
-While a request waits for a worker to stop, the status may change. What is recorded then must still make sense
-(`may_follow`); above all, a goal that has ended stays ended unless a person reopens that very end.
+While a worker is waited for, the status may change: what is recorded then must still make sense (`may_follow`).
 """
 
 import re

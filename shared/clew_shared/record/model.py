@@ -63,8 +63,7 @@ class Result(StrEnum):
 class Action:
     """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command.
 
-    `paths` are the first names that it changed, quoted (`snapshots.names`), `judges` the goal's own patterns of files
-    that judge. `run` counts the runs of the same step.
+    `paths` are the first names that it changed, quoted, `judges` the goal's patterns, `run` counts the same step's.
     """
 
     name: str
@@ -102,10 +101,7 @@ class LlmCost:
 
 @dataclass(slots=True)
 class Subtask:
-    """One concrete step of a task.
-
-    `steps` are the runbook's actions, `summary` is the agent's at the end, `insights` what it found most relevant.
-    """
+    """One concrete step of a task; `steps` are a runbook's actions, `insights` what the agent found most relevant."""
 
     description: str
     status: str = StepStatus.PENDING

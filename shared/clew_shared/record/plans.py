@@ -1,8 +1,4 @@
-"""How a plan takes the place of another in the tree of work.
-
-A replan gives up what was tried and is not done. Work that is pending stays: where the plan continues it, in its
-place in the plan; otherwise after the plan. Only what the plan covers is replaced (docs/loops.md, Escalation).
-"""
+"""How a plan takes the place of another: what is pending and not covered stays to do (docs/loops.md, Escalation)."""
 
 from collections.abc import Container, Iterable, Sequence
 
@@ -16,10 +12,7 @@ NOWHERE = (-1, -1)
 def replan(
     state: State, level: str, tasks: Iterable[PlannedTask], covers: Container[int] | None
 ) -> None:
-    """Put a new plan in the place of what is not done in the current task, or in the whole goal.
-
-    `covers` are the numbers of the pending subtasks that it replaces (`State.replaceable`), None: all.
-    """
+    """Replace what is not done of the task or goal; `covers` numbers the pending subtasks to replace, None: all."""
     level = "task" if level == "task" and state.task else "goal"
     pending = [] if covers is None else state.replaceable(level)
     new = [_brought(planned, pending) for planned in tasks]

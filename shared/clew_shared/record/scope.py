@@ -176,10 +176,7 @@ class Loops:
         self.findings = [*self.findings[1 - FINDINGS_KEPT :], found]
 
     def began_in(self, measured: str) -> str:
-        """Return the world that a step began in, to compare with the digest `measured` after it.
-
-        Where that world was not measured, the first digest after it names it; it does not mean a change.
-        """
+        """Return the world that a step began in; one that was not measured is named by the first digest after it."""
         unmeasured = not is_measured(self.world) and bool(self.world)
         names_it = is_measured(measured) and self.measured in ("", measured)
         return measured if unmeasured and names_it else self.world

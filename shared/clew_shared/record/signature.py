@@ -11,11 +11,9 @@ PATH_ENDINGS = ("_path", "_file", "_dir")
 
 
 def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
-    """Return the signature of an action, which is the same for equal actions.
+    """Return `name::` and canonical JSON of the args, which is the same for equal actions.
 
-    `name::` and canonical JSON of the args: sorted keys, no spaces, paths normalised against the
-    workspace, trailing white space of lines dropped, a string over 200 characters as `sha256:` and
-    16 hex digits; so are arguments that are still longer than `LONG_ARGS_CHARS`.
+    Keys are sorted, paths normalised against the workspace, ends of lines stripped, long strings and args digests.
     """
     plain = _canonical(args, "", workspace)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)

@@ -58,8 +58,7 @@ _EMPTY, _SUBTASK = State(), Subtask("")
 def outline(state: State) -> State:
     """Return what is needed of a settled goal from day to day: its place in lists and queues, and its tree's statuses.
 
-    It is no fold of the goal's events: to continue the goal, or to show all of it, load the whole state. Empty parts
-    are shared by all outlines, of which thousands may be in memory.
+    It is no fold of the goal's events. Empty parts are shared by all outlines: thousands may be in memory.
     """
     tasks = [
         replace(

@@ -144,10 +144,9 @@ class TakenAway(BaseModel, frozen=True, extra="ignore"):
 
 
 class ProofMade(GoalEvent, frozen=True):
-    """A label for the workspace as it is (`world`), durable before the agent hears of it.
+    """A label for the workspace as it is (`world`, with its snapshot `tree`), durable before the agent hears of it.
 
-    `tree` is its snapshot. `reason` is the agent's for its changes of tests; `without_work`: whether the checks pass
-    with them and without its other changes, null where that was not tried.
+    `without_work`: whether the checks pass with its changes of tests and no others, null where that was not tried.
     """
 
     world: str

@@ -1,8 +1,6 @@
-"""Removes keys from text before it is written where others may read it.
+"""Removes keys from text before it is written where others may read it: those in use, and what has the shape of one.
 
-A rule over strings: it knows the shapes of keys, and in `HIDDEN` the keys in use, in all forms in which tools write
-them, but not where they come from. It is conservative: a commit hash, a digest or a word stays, because a log must not
-hide evidence.
+It is conservative: a commit hash, a digest or a word stays, because a log must not hide evidence.
 """
 
 import base64
@@ -28,10 +26,7 @@ _hidden: dict[str, tuple[str, ...]] = {}
 
 
 def hide(keys: Iterable[str]) -> None:
-    """Add keys; one that is shorter than 8 characters, or a lower-case word (`ollama`), counts as a placeholder.
-
-    To hide a placeholder would tear holes into ordinary text. The newest HIDDEN_MAX are remembered.
-    """
+    """Add keys, of which the newest HIDDEN_MAX are kept; a placeholder (short, or a word) would tear holes into text."""
     for key in keys:
         if key not in _hidden and not _PLACEHOLDER.fullmatch(key):
             _hidden[key] = tuple(dict.fromkeys(_forms(key)))
@@ -159,11 +154,7 @@ _LABELS = ("scheme", "bearer", "name", "netrc", "cookie", "url")
 
 
 def redact(text: str) -> str:
-    """Return the text without the keys in use and without anything that looks like a key.
-
-    Shapes: vendors' prefixes (`sk-…`, `ghp_…`, `AKIA…`), JSON web tokens, private keys, `Bearer …`,
-    `api_key=…`, session cookies, passwords in addresses and in .netrc. Idempotent.
-    """
+    """Return the text without the keys in use and without anything that has the shape of a key; idempotent."""
     if len(text) < KEY_CHARS_MIN:
         return text
     text = _without_hidden(text)

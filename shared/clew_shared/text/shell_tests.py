@@ -1,8 +1,7 @@
-"""Why a shell test failed, in plain words: `test ! -e old.txt` becomes "old.txt exists, and it must not".
+"""Why a shell test failed, in plain words: `test ! -e old.txt` becomes "old.txt exists, and it must not". Pure.
 
-Pure: from the trace of the shell (`set -x`) and the command that was traced. It knows `test` (POSIX, test(1)), `[`,
-the same operators in `[[`, and `grep -q` with a file; anything else is left to the trace itself. bash quotes the values
-in its trace, dash does not.
+It knows `test`, `[`, the same in `[[`, and `grep -q` with a file, as the shell traces them (`set -x`); anything else is
+left to the trace. bash quotes the values in it, dash does not.
 """
 
 import re
@@ -47,10 +46,7 @@ _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
 def explanation(trace: str, command: str) -> str:
-    """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why.
-
-    `trace` is that of the shell, `command` what was traced.
-    """
+    """Return what an agent is shown of a silent failure of `command`, by its trace; "" where it is not known why."""
     failed = _failed(trace)
     words = _words(failed)
     name = words[0] if words else ""

@@ -1,7 +1,4 @@
-"""The theme of a thought, by whole words, never by substrings.
-
-The rule `theme` judges free text by a table of words, so that a person can check each result. Pure.
-"""
+"""The theme of a thought, by a table of whole words, so that a person can check each result. Pure."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""Pydantic's errors as sentences: what a value must be, and what it is. Pure.
-
-Used for the config and for the front matter of goal files, which add the key and its place.
-"""
+"""Pydantic's errors as sentences, for the config and front matter: what a value must be, and what it is. Pure."""
 
 from datetime import date, time
 from typing import TYPE_CHECKING
@@ -42,8 +39,7 @@ class Expected(ValueError):
 def requirement(error: "ErrorDetails", given: str, quoted: str, *, text: str = "text") -> str:
     """Return what a value must be and is, to follow its key: `must be at least 1, not 0`.
 
-    `given` is the value as its file has it, `quoted` the same as text, `text` what the file calls a text. The
-    ValueError of a validator, unless it is an Expected, is the whole sentence.
+    `given` is the value as its file has it, `quoted` as text; a ValueError that is no Expected is the whole sentence.
     """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error" and not isinstance(context["error"], Expected):

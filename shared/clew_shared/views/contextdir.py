@@ -25,10 +25,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ContextDir:
-    """The published files of one goal; all methods block, and raise OSError if they cannot write.
-
-    With `known`, nothing is written into another folder in place of the workspace.
-    """
+    """The published files of one goal, in no folder but the `known` one; all methods block, and raise OSError."""
 
     def __init__(self, workspace: str, known: Identity | None = None) -> None:
         self._workspace = workspace

@@ -1,7 +1,4 @@
-"""The JSON shapes of a goal for people and programs: `.agent_context/`, `status` and `loops`.
-
-Pure functions of state and events; they are written to disk and sockets elsewhere, and never read back.
-"""
+"""The JSON shapes of a goal for people and programs, pure: `.agent_context/`, `status`, `loops`; never read back."""
 
 import shlex
 from collections.abc import Iterable
@@ -29,10 +26,7 @@ EndedAction = tuple[Action, int]
 
 
 def state_view(state: State) -> dict[str, Any]:
-    """Return the content of `state.json` (docs/operations.md).
-
-    `last_probe_state` has what still holds: of a probe from before the last change nothing is known.
-    """
+    """Return the content of `state.json`; of a probe from before the last change nothing is known."""
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
@@ -130,11 +124,7 @@ def answer(state: State) -> str:
 def status_view(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
 ) -> dict[str, Any]:
-    """Return a goal's entry of `clew status --json`.
-
-    `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
-    that, which do not follow from its state.
-    """
+    """Return an entry of `clew status --json`; a queued goal `waits` for something, `stuck`: a person must end that."""
     task, subtask, memory = state.task, state.subtask, state.loops.scope.memory
     at_work = state.goal.status == GoalStatus.IN_PROGRESS
     return {
@@ -189,11 +179,7 @@ def _waiting(state: State, now: float, waits: str) -> View | None:
 def goal_detail(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
 ) -> dict[str, Any]:
-    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
-
-    `subtask_details` are apart from the tree, whose shape is fixed.
-    `attempts` are the last attempts that began afresh at a subtask.
-    """
+    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree, its attempts and its cost."""
     return {
         **status_view(state, now, waits, stuck=stuck),
         "goal": goal_view(state.goal),
@@ -254,10 +240,7 @@ def _cost_view(cost: LlmCost) -> View:
 
 
 class HistoryFold(EventFold[EndedAction]):
-    """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
-
-    It finds the actions that end, each with the number of the event with its output; `flying` are those that have not.
-    """
+    """Finds the actions that end, each with the event of its output, those `flying`, and the entries of loops.json."""
 
     def __init__(self) -> None:
         super().__init__()
