@@ -213,7 +213,7 @@ class TreeCommands(AttemptCommands):
     def refuse_finish(
         self, failing: tuple[str, ...], at: float, *, own_tools: bool
     ) -> Level | None:
-        """Count a `finish` that came too early; the same checks twice in one world end the attempt. Returns the level."""
+        """Count a `finish` that came too early; the same checks twice in one world end the attempt."""
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
         refused = self.state.loops.refused
         has_attempts = self.limits.attempts > 1 and self._is_in_progress()

@@ -26,7 +26,7 @@ _hidden: dict[str, tuple[str, ...]] = {}
 
 
 def hide(keys: Iterable[str]) -> None:
-    """Add keys, of which the newest HIDDEN_MAX are kept; a placeholder (short, or a word) would tear holes into text."""
+    """Add keys, of which the newest HIDDEN_MAX are kept; a placeholder (short, or a word) would tear holes."""
     for key in keys:
         if key not in _hidden and not _PLACEHOLDER.fullmatch(key):
             _hidden[key] = tuple(dict.fromkeys(_forms(key)))
