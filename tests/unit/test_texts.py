@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from clew_daemon.processes import endings, workspace_guard
-from clew_daemon.reading.output import columns, wrapped
+from clew_daemon.reading.output import wrapped
 from clew_daemon.reading.sanitize import duration
 from clew_shared.text.plain import plain
 from clew_shared.text.shell_tests import explanation, said_why
@@ -150,15 +150,6 @@ def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
     assert "".join("".join(found).split()) == "".join(text.split())
     for part in found:
         assert cell_len(part) <= width or len(part.split()) == 1
-
-
-def test_a_last_cell_without_room_begins_a_line_of_its_own():
-    long = [[("a-1", ""), ("completed, unverified", ""), ("word " * 9, "")]]
-    assert parts(columns(long)[0], 40) == [
-        "a-1  completed, unverified",
-        "    word word word word word word word",
-        "    word word",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,6 @@ RESULT_STYLE = {
 HANGING = 4
 """The indentation of the later parts of a wrapped line, in columns beyond that of the first one."""
 
-LAST_CELL_MIN = 30
-"""The least width in which the last cell of a row is wrapped; a narrower one goes to lines of its own."""
-
 
 def on_terminal() -> bool:
     """Return whether stdout is a terminal that understands control sequences."""
@@ -89,21 +86,15 @@ def show(value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool
 
 
 def wrapped(line: Line, width: int) -> list[Text]:
-    """Return a line in parts that fit the width, the later ones indented; the terminal breaks longer words.
-
-    The last cell of a row of `columns` is wrapped in its column, or on lines of its own where that is too narrow.
-    """
+    """Return a line in parts that fit the width, the later ones indented; the terminal breaks longer words."""
     from rich.text import Text
 
-    last = line.last if isinstance(line, TableRow) else 0
     parts: list[Text] = []
     for text in Text.assemble(*line).split("\n", allow_blank=True):
         plain = text.plain
-        column = width_of(plain[:last])
-        is_beside = 0 < column <= width - LAST_CELL_MIN
         leading = len(plain) - len(plain.lstrip(" "))
-        hang = column if is_beside else min(leading + HANGING, width // 2)
-        first, *rest = text.divide(_breaks(plain, width, hang, 0 if is_beside else last))
+        hang = min(leading + HANGING, width // 2)
+        first, *rest = text.divide(_breaks(plain, width, hang))
         parts += [first, *(Text.assemble(" " * hang, part) for part in rest)]
     for part in parts:
         part.rstrip()
@@ -114,24 +105,16 @@ _WORD = re.compile(r'`clew [^`]*`\S*|clew [a-z]+ [^\s"]+(?: "[^"]*")?\S*|\S+')
 """What is not broken over lines: a word, and a command of clew, which people copy."""
 
 
-def _breaks(text: str, width: int, hang: int, last: int) -> list[int]:
-    """Return where the parts after the first begin, one of them at `last`; none if the text fits."""
+def _breaks(text: str, width: int, hang: int) -> list[int]:
+    """Return where the parts after the first begin; none if the text fits."""
     found, column, after = list[int](), 0, 0
     for word in _WORD.finditer(text) if width_of(text) > width else ():
         column += width_of(text[after : word.end()])
-        if after and (column > width or word.start() == last):
+        if after and column > width:
             found.append(word.start())
             column = hang + width_of(word[0])
         after = word.end()
     return found
-
-
-class TableRow(list[Span]):
-    """A line of a table, its cells padded to their columns; the last cell begins at character `last`."""
-
-    def __init__(self, cells: Iterable[Span], last: int) -> None:
-        super().__init__(cells)
-        self.last = last
 
 
 def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
@@ -143,7 +126,7 @@ def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
         padded = [
             (text + " " * (wide - width_of(text)) + gap, style) for (text, style), wide in room
         ]
-        lines.append(TableRow([*padded, last], sum(len(text) for text, _ in padded)))
+        lines.append([*padded, last])
     return lines
 
 

@@ -40,6 +40,9 @@ LINES_COMPARED_MAX = 2_000
 
 _SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
+ComparedLine = tuple[
+    Change, str
+]  # `added`: only in the later prompt, `removed`: only in the earlier one
 Said = tuple[str, str]  # the role of a message, and its text with its tool calls spelled out below
 
 
@@ -68,14 +71,6 @@ class Preview:
     def rows(self) -> list[tuple[str, int, int]]:
         """The name, tokens and characters of each block."""
         return [(name, size["tokens"], size["chars"]) for name, size in self.sizes.items()]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedLine:
-    """A line, and whether it is in both prompts, or only in the later (added) or the earlier one (removed)."""
-
-    change: Change
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +206,7 @@ def prompt_difference(before: Sequence[Said], after: Sequence[Said]) -> Iterator
 
 
 def _whole(one: Said, change: Change) -> ComparedMessage:
-    lines = tuple(ComparedLine(change, line) for line in one[1].splitlines())
-    return ComparedMessage(one[0], change, lines)
+    return ComparedMessage(one[0], change, tuple((change, line) for line in one[1].splitlines()))
 
 
 def _changed(before: Said, after: Said) -> ComparedMessage:
@@ -222,8 +216,8 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
     lines: list[ComparedLine] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         is_same = tag == "equal"
-        lines += [ComparedLine("removed", line) for line in old[i1:i2] if not is_same]
-        lines += [ComparedLine("same" if is_same else "added", line) for line in new[j1:j2]]
+        lines += [("removed", line) for line in old[i1:i2] if not is_same]
+        lines += [("same" if is_same else "added", line) for line in new[j1:j2]]
     return ComparedMessage(after[0], "changed", tuple(lines))
 
 
@@ -238,11 +232,11 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
     lines += [[(f"-- {clean(prompt.note)}", "yellow")]] if prompt.note else []
     for message in prompt.messages:
         size = counted(len(message.lines), "line")
-        change = size if is_first else f"{message.change}, {size}"
-        lines.append([(f"== {clean(message.role)}", "bold"), (f" ({change})", "dim")])
-        for line in message.lines if whole or is_first or message.change != "same" else ():
-            sign, style = ("", "") if is_first else _SIGNS[line.change]
-            lines.append([(f"{sign}{clean(line.text)}".rstrip(), style)])
+        what = size if is_first else f"{message.change}, {size}"
+        lines.append([(f"== {clean(message.role)}", "bold"), (f" ({what})", "dim")])
+        for change, text in message.lines if whole or is_first or message.change != "same" else ():
+            sign, style = ("", "") if is_first else _SIGNS[change]
+            lines.append([(f"{sign}{clean(text)}".rstrip(), style)])
     return [*lines, *size_lines(prompt.sizes, prompt.left_out)]
 
 

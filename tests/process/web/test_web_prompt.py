@@ -23,7 +23,7 @@ def shown(prompt):
     """The messages of the later prompt, without what it has no more, and without calls."""
     kept = [one for one in prompt.messages if one.change != "removed"]
     lines = [
-        (one.role, [line.text for line in one.lines if line.change != "removed"]) for one in kept
+        (one.role, [text for change, text in one.lines if change != "removed"]) for one in kept
     ]
     return [one for one in lines if not any(line.startswith("-> run_cmd ") for line in one[1])]
 

@@ -22,7 +22,6 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home, lost_record
-from clew_daemon.record.store import load_state
 from clew_shared.files import sync
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
 from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
@@ -33,13 +32,12 @@ from clew_shared.ledger.verify import copy, remove
 MB = 1 << 20
 
 
-Gone = Mapping[str, str | int | None]
-"""A goal that is not on record any more (`id`, `file` where that is kept, `status`), or is set back by `events`."""
-
-
 @dataclass
 class Verified:
-    """What a ledger holds, and after a restore what the one before it had more, where that is, and whose it was."""
+    """What a ledger holds, and after a restore where the one before it is, and whose it was.
+
+    `goals_lost` are not on record any more: `id`, and `file` where that is kept.
+    """
 
     events: int
     goals: int
@@ -47,8 +45,7 @@ class Verified:
     file: str | None = None
     aside: str | None = None
     note: str = ""
-    goals_lost: list[Gone] = field(default_factory=list)
-    goals_set_back: list[Gone] = field(default_factory=list)
+    goals_lost: list[Mapping[str, str | None]] = field(default_factory=list)
     home: str | None = None
 
     def __str__(self) -> str:
@@ -141,7 +138,6 @@ OTHER_HOME = (
     "until you continue or cancel them"
 )
 QUESTION = "Restore the backup? The present ledger is kept beside it."
-UNFINISHED = ("in_progress", "queued", "waiting", "blocked")
 
 
 @parameters.command(
@@ -190,12 +186,11 @@ def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
     with temporary(ledger) as part:
         done = verified_copy(file, part)
         done.file = str(file.absolute())
-        _compare(instance, part, done)
-        if not unasked and (done.goals_lost or done.goals_set_back):
-            print(clean("\n".join(_lost_lines(done)), lines=True))
+        done.note, is_behind = _compared(ledger, part) if ledger.exists() else ("", False)
+        if is_behind and not unasked:
+            print(clean(done.note))
             if not parameters.can_ask():
-                why = "there is no terminal to ask on; --yes restores it"
-                raise CliError(f"nothing was changed: {why}")
+                raise CliError("nothing was changed: no terminal to ask on; --yes restores it")
             if not parameters.confirmed(QUESTION):
                 raise CliError("nothing was changed")
         aside = _put_in_place(part, ledger)
@@ -204,36 +199,21 @@ def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
     return done
 
 
-def _compare(instance: Instance, backup: Path, done: Verified) -> None:
-    """Note what the present ledger has more than the backup."""
-    if not instance.ledger.exists():
-        return
-    lost, back = list[Gone](), list[Gone]()
+def _compared(ledger: Path, backup: Path) -> tuple[str, bool]:
+    """Return what the present ledger has more than the backup, in words, and whether that is known to be of a goal."""
     try:
-        with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
-            now, then, purged = present.heads(), restored.heads(), set(restored.purged())
-            for goal in filter(None, sorted(now)):
-                if goal in then and now[goal][0] > then[goal][0]:
-                    events = sum(1 for _ in present.read(goal, then[goal][0]))
-                    status = str(load_state(restored, goal).goal.status)
-                    back.append({"id": goal, "events": events, "status": status})
-                elif goal not in then and goal not in purged:
-                    status = str(load_state(present, goal).goal.status)
-                    lost.append(_lost(goal, instance.places.state / "goals" / goal, status))
-            missing = present.last_seq() - restored.last_seq()
+        with Reader.open(ledger) as present, Reader.open(backup) as restored:
+            now, then = present.heads(), restored.heads()
+            is_behind = any(goal and then.get(goal) != head for goal, head in now.items())
+            more = present.last_seq() - restored.last_seq()
             if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
-                done.note = "the backup comes from a different ledger than the one that was here"
-            elif missing > 0:
-                done.note = f"recorded after the backup: {counted(missing, 'event')}"
+                return (
+                    "the backup comes from a different ledger than the one that was here",
+                    is_behind,
+                )
     except LedgerError as error:
-        done.note = f"what is lost is unknown: {error.what}"
-    else:
-        done.goals_lost, done.goals_set_back = lost, back
-
-
-def _lost(goal: str, folder: Path, status: str | int | None) -> Gone:
-    file = folder / "goal.md"
-    return {"id": goal, "file": str(file) if file.exists() else None, "status": status}
+        return f"what is lost is unknown: {error.what}", False
+    return f"recorded after the backup: {counted(more, 'event')}" if more > 0 else "", is_behind
 
 
 def _put_in_place(part: Path, ledger: Path) -> Path | None:
@@ -283,23 +263,16 @@ def _accept(instance: Instance, done: Verified) -> None:
     except LedgerError as error:
         raise CliError(str(error)) from None
     done.note = done.note or "; ".join(missing.faults if missing else ())
-    gone = {one["id"]: one for one in done.goals_lost}
-    for goal, folder in moved.items():
-        gone[goal] = _lost(goal, folder, gone[goal]["status"] if goal in gone else None)
-    done.goals_lost = [gone[goal] for goal in sorted(gone, key=str)]
+    for goal, folder in sorted(moved.items()):
+        file = folder / "goal.md"
+        done.goals_lost.append({"id": goal, "file": str(file) if file.exists() else None})
     if before and home.is_other(before, home.here(state)):  # its unfinished goals will be blocked
         done.home = f"{before.path} (on {before.host})"
 
 
 def _lost_lines(done: Verified) -> Iterator[str]:
-    """Yield what is not on record after the restore, with the files of unfinished goals."""
     if done.note:
         yield done.note
     for one in done.goals_lost:
-        status = str(one["status"] or "its status is unknown")
-        yield f"no longer on record, {status.replace('_', ' ')}: {one['id']}"
-        if one["file"] and status in UNFINISHED:
-            yield f"  to run it again: clew submit {shlex.quote(str(one['file']))}"
-    for one in done.goals_set_back:
-        then = f"{one['id']}, then {str(one['status']).replace('_', ' ')}"
-        yield f"set back by {counted(int(one['events'] or 0), 'event')}: {then}"
+        again = f"; to run it again: clew submit {shlex.quote(one['file'])}" if one["file"] else ""
+        yield f"no longer on record: {one['id']}{again}"

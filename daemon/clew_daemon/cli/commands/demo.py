@@ -38,21 +38,15 @@ PAUSE_S = 0.4  # the length of each step, so that there is something to see, and
 FILES = Path(__file__).parents[1] / "demo_files"
 
 
-@parameters.command(
-    parameters.flag("--chaos", "Kill the workers several times on the way."),
-    parameters.flag("--keep", "Keep the temporary home."),
-)
-def demo(_: Instance, chaos: bool, keep: bool) -> None:
+@parameters.command(parameters.flag("--chaos", "Kill the workers several times on the way."))
+def demo(_: Instance, chaos: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
     with unwinding_on_sigterm():  # a daemon in it must be stopped, and its home removed
         home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
         try:
             raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
         finally:
-            if keep:
-                print(f"kept: {home} (look at it with `clew --home {home} status`)")
-            else:
-                shutil.rmtree(home, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _played(home: Path, *, chaos: bool) -> bool:

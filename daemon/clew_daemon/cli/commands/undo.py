@@ -25,16 +25,9 @@ DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""
 
 
-@parameters.command(
-    parameters.goal,
-    parameters.subtask,
-    parameters.flag("--stat", "Show the files with counts of lines instead."),
-    parameters.as_json,
-)
-def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
+@parameters.command(parameters.goal, parameters.subtask, parameters.as_json)
+def diff(instance: Instance, goal: str, subtask: str | None, as_json: bool) -> None:
     """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
-    if stat and as_json:
-        raise click.UsageError("use one of --stat and --json")
     at = parameters.position(instance, goal, subtask)
     views.hide_keys(instance)
     with views.goal_diff(instance, goal, at) as found:
@@ -43,14 +36,11 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
         elif on_terminal():
             os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
             colour = not os.environ.get("NO_COLOR")
-            shown = views.coloured if colour else attrgetter("text")
-            diff = views.stat_lines(found) if stat else map(shown, views.diff_lines(found))
-            lines = chain(diff, views.notes(found))
-            click.echo_via_pager("\n".join(lines), color=colour)  # it ends the last line
+            shown = map(views.coloured if colour else attrgetter("text"), views.diff_lines(found))
+            click.echo_via_pager("\n".join(chain(shown, views.notes(found))), color=colour)
         else:
-            diff = (line.text for line in views.diff_lines(found))
-            for text in views.stat_lines(found) if stat else diff:
-                print(text)
+            for line in views.diff_lines(found):
+                print(line.text)
             for note in views.notes(found):
                 print_note(note)
 
