@@ -1,11 +1,9 @@
-"""A goal as people see it: in lists, as a tree, in the report, in questions, in a window, and as a timeline."""
+"""A goal as people see it: in lists, as a tree, in the report, in questions, and as a timeline."""
 
-import time
 
 import pytest
-from rich.console import Console
 
-from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
+from clew_daemon.cli.commands.watch import PlainView, entry_line
 from clew_daemon.publish.report import render, write
 from clew_daemon.publish.standing import is_told
 from clew_daemon.reading.describe import advance
@@ -103,39 +101,6 @@ def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
         f"goal-1: question: {first}",
         f"goal-1: question: {second}",
     ]
-
-
-def window(monkeypatch, columns, rows):
-    class Window(Console):
-        def __init__(self, **options):
-            super().__init__(width=columns, height=rows, force_terminal=True, **options)
-
-    monkeypatch.setattr("rich.console.Console", Window)
-    return LiveView(several=True, foot="FOOT")
-
-
-def fitted(view, agents, note=""):
-    goals = [status_view(one.state, time.time()) for one in agents]
-    found = view.standing(goals, note, time.time())
-    text = "\n".join("".join(text for text, _ in each) for each in found)
-    assert len(view._console.render_lines(view._group(found))) <= 20
-    assert text.endswith("FOOT")
-    assert note in text
-    return text
-
-
-@pytest.mark.parametrize("count", [1, 3, 5, 12])
-def test_questions_never_hide_the_goal_that_is_at_work(played, monkeypatch, count):
-    view = window(monkeypatch, 60, 20)
-    agents = [played() for _ in range(count + 1)]
-    for number, one in enumerate(agents):
-        one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
-    for one in agents[1:]:
-        one.core.emit(ev.GoalBlocked(reason="stuck " * 50, question="Which way? " * 50))
-    text = fitted(view, agents)
-    assert "name-0000" in text
-    assert "in_progress" in text
-    assert text.count("question: ") >= min(count, 2)
 
 
 def report(agent):

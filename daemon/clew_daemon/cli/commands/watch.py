@@ -15,15 +15,13 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.watched import Watched
-from clew_daemon.publish.standing import standing
 from clew_daemon.reading.errors import print_note
-from clew_daemon.reading.goal_list import GoalView, counts, in_view, now_text, status_style
+from clew_daemon.reading.goal_list import GoalView, in_view, needs_lines, now_text, status_cells
 from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import INDENT, Line, on_terminal, print_lines, wrapped
-from clew_daemon.reading.sanitize import clean, duration, short
+from clew_daemon.reading.output import INDENT, Line, columns, on_terminal, print_lines, wrapped
+from clew_daemon.reading.sanitize import clean, short
 from clew_shared.exit_codes import ExitCode
-from clew_shared.text.plain import percent
 from clew_shared.views.publish import goal_detail
 
 if TYPE_CHECKING:
@@ -157,25 +155,6 @@ def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
     return [head, *([(f"         {text}", "dim")] for text in below)]
 
 
-def brief_lines(goal: GoalView, at: float, chars: int) -> list[Line]:
-    """Return the state of a goal in two lines, and its question, shortened to `chars` characters."""
-    attempt = f"attempt {goal['attempt']}" if goal["attempt"] > 1 else ""
-    facts = filter(None, [duration(goal["age_s"], whole=True), counts(goal), attempt])
-    head: Line = [
-        (f"{clean(goal['id'])}  ", "bold"),
-        (f"{percent(goal['progress'])}  ", "cyan"),
-        (standing(goal), status_style(goal)),
-        (f"  {', '.join(facts)}", "dim"),
-    ]
-    question = goal.get("question") if goal["status"] == "blocked" else ""
-    if not question:
-        return [head, [(f"{INDENT}{short(now_text(goal, at), chars)}", "")]]
-    asked = clean(question, lines=True).strip()
-    if len(asked) > chars:
-        asked = f"{short(question, chars)} (all of it: clew status {clean(goal['id'])})"
-    return [head, [(f"{INDENT}question: ", "bold magenta"), (asked, "")]]
-
-
 class LiveView:
     """Entries that scroll by, and below them where the goals stand, as many as a window has room for."""
 
@@ -202,18 +181,16 @@ class LiveView:
             self.live.update(self._group(self.standing(goals, note, time.time())), refresh=True)
 
     def standing(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
-        """Return where the goals stand: those that need a person first, always one that is at work."""
+        """Return where the goals stand, each in two lines as in `clew top`: those that need a person first."""
         ordered, size = in_view(goals), self._console.size
-        working = next((one for one in ordered[1:] if one["status"] == "in_progress"), None)
-        if working is not None and ordered[0]["status"] != "in_progress":
-            ordered = [ordered[0], working, *(o for o in ordered[1:] if o is not working)]
-        rows = size.height // 2 if len(ordered) == 1 else 2
-        most = max(2, size.height // 6)
+        most, chars = max(2, size.height // 6), max(40, size.width - 8)
         lines: list[Line] = [[("", "")]]
-        for goal in ordered[:most]:
-            lines += brief_lines(goal, at, max(40, rows * (size.width - 8) - 20))
+        heads = columns([status_cells(goal) for goal in ordered[:most]])
+        for head, goal in zip(heads, ordered, strict=False):
+            lines += [head, [(f"{INDENT}{short(now_text(goal, at), chars)}", "dim")]]
         if more := len(ordered[most:]):
             lines.append([(f"… and {more} more: clew status", "dim")])
+        lines += needs_lines(ordered)
         lines += [[(note, "yellow")]] if note else []
         return [*lines, *([[(self._foot, "dim")]] if self._foot else [])]
 
