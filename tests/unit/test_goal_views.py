@@ -1,6 +1,5 @@
 """A goal as people see it: in lists, as a tree, in the report, in questions, and as a timeline."""
 
-
 import pytest
 
 from clew_daemon.cli.commands.watch import PlainView, entry_line

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
@@ -101,21 +100,8 @@ as_json = flag("--json", "as_json", "Print as JSON.", is_eager=True)
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
-SEQ_MAX = (1 << 63) - 1  # the row ids of SQLite
-
-
-class Number(click.IntRange):
-    """An integer as people write it: `#17` is 17."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number, or fail with a usage error."""
-        number: int = super().convert(str(value).removeprefix("#"), param, ctx)  # type: ignore[arg-type]
-        if number > SEQ_MAX:  # a bound that is too wide to mention in the help
-            self.fail(f"{value} is too large", param, ctx)
-        return number
-
-
-SEQ = Number(1)
+COUNT_MAX = 1_000_000
+SEQ = click.IntRange(1, (1 << 63) - 1)  # the row ids of SQLite
 
 
 def limit(default: int = LIMIT, which: str = "") -> Parameter:
@@ -127,13 +113,7 @@ def limit(default: int = LIMIT, which: str = "") -> Parameter:
         return given or None
 
     text = f"Show the last N{which} (default {default}, with --json {LIMIT_JSON}; 0: all)."
-    return option("-n", "--limit", "N", text, type=Number(0), callback=shown)
-
-
-def optional_file(summary: str) -> Parameter:
-    """Return the argument FILE, which may be omitted."""
-    kind = click.Path(path_type=Path)
-    return click.argument("file", metavar="[FILE]", required=False, type=kind, help=summary)
+    return option("-n", "--limit", "N", text, type=click.IntRange(0, COUNT_MAX), callback=shown)
 
 
 def earlier_lines(more: object) -> list[Line]:

@@ -190,9 +190,6 @@ def _of_action(event: ev.Event, state: State) -> Entry:
 def _of_finish(event: ev.Event, _: State) -> Entry:
     title, style, detail = "", "magenta", ""
     match event:
-        case ev.CheckProposed():
-            title = f"check suggested by the agent: {short(event.name)}: {_cut(event.cmd)}"
-            style = "dim"
         case ev.CheckFinished():
             what = "suggested check" if event.suggested else "check"
             title = f"{what} {short(event.name)}: {'passed' if event.passed else 'failed'}"
@@ -200,8 +197,6 @@ def _of_finish(event: ev.Event, _: State) -> Entry:
             detail = "" if event.passed else event.output
         case ev.CheckedBefore(passed=True):
             title, style = words.passed_before([short(event.name)]), "yellow"
-        case ev.CheckedBefore():
-            title, style = f"check {short(event.name)}: fails before any work", "dim"
         case ev.FinishRefused():
             fails = "fails" if len(event.failing) == 1 else "fail"
             why = f"{short(', '.join(event.failing))} {fails}"

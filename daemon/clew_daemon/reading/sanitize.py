@@ -6,9 +6,9 @@ from clew_shared.text.shorten import beginning
 from clew_shared.text.words import one_line
 
 
-def counted(count: int, one: str, several: str = "") -> str:
-    """Return a count with its noun: `1 goal`, `2 goals`; `several` is an irregular plural."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
+def counted(count: int, one: str) -> str:
+    """Return a count with its noun: `1 goal`, `2 goals`."""
+    return f"{count} {one}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float, *, whole: bool = False) -> str:

@@ -34,9 +34,8 @@ from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
-from clew_daemon.reading.queries import all_goals, goal_id, one_goal, open_ledger
+from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
-from clew_daemon.record import pages as record_pages
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
@@ -45,7 +44,6 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 ENDED_SHOWN, ENDED_MAX = 50, 1_000
 ACTIONS_SHOWN = 50
-LOOPS_SHOWN = 20
 REFUSALS_SHOWN = 8
 LINES_SHOWN = 300
 LINE_CHARS = 500
@@ -68,7 +66,7 @@ def environment() -> Environment:
     made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
     made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
     made.filters |= {"standing": standing, "doing": doing, "now": now}
-    made.filters |= {"ending": words.ending, "loop": words.loop, "text": shown_action}
+    made.filters |= {"ending": words.ending, "text": shown_action}
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
     made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
     made.globals |= {"counted": counted}
@@ -140,13 +138,10 @@ class Pages:
         goal, before = self._goal(request), number(request.query_params.get("before"))
         timeline, refusals = timeline_of(self._instance, goal["id"], goal["ended_at"])
         actions, more = last_actions(self._instance, goal["id"], ACTIONS_SHOWN, before)
-        with open_ledger(self._instance) as reader:
-            loops, _ = record_pages.loops(reader, goal["id"], LOOPS_SHOWN)
         return {
             "goal": goal,
             "timeline": timeline,
             "refusals": refusals[: -REFUSALS_SHOWN - 1 : -1],
-            "loops": loops[::-1],
             "actions": actions[::-1],
             "more": more,
             "before": before,

@@ -140,8 +140,13 @@ OTHER_HOME = (
 QUESTION = "Restore the backup? The present ledger is kept beside it."
 
 
+FILE = click.argument(
+    "file", metavar="[FILE]", required=False, type=click.Path(path_type=Path), help="A backup."
+)
+
+
 @parameters.command(
-    parameters.optional_file("A backup of a ledger."),
+    FILE,
     parameters.flag("--keep", "Continue with the ledger as it is."),
     parameters.flag("--yes", "Do not ask, for scripts."),
     parameters.as_json,

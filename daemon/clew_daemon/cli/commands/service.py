@@ -67,6 +67,9 @@ def _explained() -> Iterator[None]:
 
 
 def _control(instance: Instance, verb: str, done: str) -> None:
+    _refuse_unmanaged(instance)
+    if verb != "stop":
+        _ = instance.settings  # a broken config is explained better here than in the journal
     with _explained():
         _unit(instance).control(verb)
     print(done)
@@ -75,27 +78,19 @@ def _control(instance: Instance, verb: str, done: str) -> None:
 @parameters.command()
 def start(instance: Instance) -> None:
     """Start the systemd user service, and wait until the daemon is ready."""
-    _refuse_unmanaged(instance)
-    _ = instance.settings  # a broken config is explained better here than in the journal
     _control(instance, "start", "started")
 
 
 @parameters.command()
 def restart(instance: Instance) -> None:
     """Restart the systemd user service; its goals continue there."""
-    _refuse_unmanaged(instance)
-    _ = instance.settings
     _control(instance, "restart", "restarted")
 
 
 @parameters.command()
 def stop(instance: Instance) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
-    found = _unit(instance).look()
-    if not found.installed or found.other_home or found.error:
-        _refuse_unmanaged(instance)
     _control(instance, "stop", "stopped")
-    _refuse_unmanaged(instance)
 
 
 def _refuse_unmanaged(instance: Instance) -> None:
