@@ -24,8 +24,6 @@ from clew_shared.text.plain import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 
 BAR_CHARS = 20
-ASKED_LINES = 2
-YOU_CAN = "You can:"
 HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check CMD`, adds some"
 
 
@@ -209,11 +207,8 @@ def closing_lines(detail: GoalView) -> list[Line]:
 
 
 def question_lines(detail: GoalView) -> list[Line]:
-    """Return what a goal that needs a person asks, and what one can do: where it is long, its beginning and its end."""
-    lines = closing_lines(detail) if detail.get("needs_person") else []
-    said = ["".join(text for text, _ in line).strip() for line in lines]
-    at = said.index(YOU_CAN) if YOU_CAN in said else 0
-    return [*lines[:ASKED_LINES], *lines[max(at, ASKED_LINES) :]]
+    """Return what a goal that needs a person asks, and what one can do."""
+    return closing_lines(detail) if detail.get("needs_person") else []
 
 
 def answer_lines(detail: GoalView) -> list[Line]:

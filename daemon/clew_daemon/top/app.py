@@ -57,7 +57,7 @@ class Dialog(ModalScreen[Answer]):
 class ConfirmDialog(Dialog[bool]):
     """Asks whether to run a command; returns whether it was confirmed.
 
-    Enter alone is a no but for what can be taken back: it may be meant for another program.
+    Enter alone is a no: it may be meant for another program.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,13 +66,11 @@ class ConfirmDialog(Dialog[bool]):
     ]
 
     def __init__(self, command: str) -> None:
-        self._yes, no = Button("Yes", variant="primary"), Button("No")
-        super().__init__(command, Static("Run this? (y/n)"), Horizontal(self._yes, no))
-        can_be_taken_back = command.startswith(("$ clew pause ", "$ clew continue "))
-        self._preferred = self._yes if can_be_taken_back else no
+        self._yes, self._no = Button("Yes", variant="primary"), Button("No")
+        super().__init__(command, Static("Run this? (y/n)"), Horizontal(self._yes, self._no))
 
     def on_mount(self) -> None:
-        self._preferred.focus()
+        self._no.focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button is self._yes)

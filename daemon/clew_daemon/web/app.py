@@ -65,11 +65,10 @@ class LiveChanges:
 
 
 class GoalBody(BaseModel):
-    """A change of a goal, by its id; `confirm` is the id once more, as the person typed it."""
+    """A change of a goal, by its id."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     goal: str = Field(min_length=1, max_length=200)
-    confirm: str = ""
     text: str = Field("", max_length=TEXT_CHARS_MAX)
     signature: str = Field("", max_length=TEXT_CHARS_MAX)
 
@@ -89,8 +88,6 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, str]:
 
 def _wanted(what: str, body: GoalBody) -> Change:
     match what:
-        case "cancel" if body.confirm.strip() != body.goal:
-            raise CliError(f"to cancel this goal, type its id: {body.goal}")
         case "pause" | "continue" | "cancel":
             return Change(what, {"goal": body.goal})
         case "feedback" if body.text:

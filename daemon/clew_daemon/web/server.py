@@ -114,20 +114,17 @@ def asked_link(instance: Instance) -> str:
         raise CliError(NOT_RUNNING, ExitCode.NO_DAEMON) from None
 
 
-def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
-    """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
+def link_server(instance: Instance, new_link: Callable[[], str]) -> Control:
+    """Return the server of the socket for links; `new_link` makes one."""
 
     async def link(_: Mapping[str, object]) -> Mapping[str, object]:
         return {"link": new_link()}
-
-    async def where(_: Mapping[str, object]) -> Mapping[str, object]:
-        return {"base": base, "pid": os.getpid()}
 
     def daemon() -> int | None:
         holder = instance.holder
         return holder.pid if holder is not None and holder.is_here else None
 
-    return Control(link_socket(instance), {"link": link, "where": where}, daemon)
+    return Control(link_socket(instance), {"link": link}, daemon)
 
 
 class BoundedConnection(H11Protocol):
@@ -185,15 +182,13 @@ class BoundedConnection(H11Protocol):
 
 def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
-    try:
-        found = call(link_socket(instance), "where", within_s=LOOK_S)
-    except NoDaemon:
-        found = None
-    except RequestRefused as error:
-        raise CliError(f"a `clew web` runs already: {error.message}") from None
-    if found:
-        where = f"as process {found['pid']} at {found['base']}"
-        raise CliError(f"`clew web` runs already, {where}; for a link to it: clew web --link")
+    with suppress(NoDaemon):
+        try:
+            call(link_socket(instance), "link", within_s=LOOK_S)
+            why = "for a link to it: clew web --link"
+        except RequestRefused as error:
+            why = error.message
+        raise CliError(f"`clew web` runs already: {why}")
     let_others_first()
     collect_as_usual()
     with closing(listening(settings.listen)) as place:
@@ -240,7 +235,7 @@ async def _serve(
     def end(*_: object) -> None:  # before the server takes signals, and when it raises them again
         server.should_exit = True
 
-    links = link_server(instance, place.base, new_link)
+    links = link_server(instance, new_link)
     try:
         make_private(instance.places.run)
         await links.start()

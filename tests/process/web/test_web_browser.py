@@ -127,16 +127,14 @@ def feedback_of(clew, goal):
         return load_state(reader, goal).guidance.feedback
 
 
-def test_cancel_needs_the_goals_id_to_be_typed_and_continue_reopens_it(clew, visitor):
+def test_cancel_is_asked_about_and_continue_reopens_it(clew, visitor):
     goal, _ = gated(clew, 1)
     clew.wait("action.allowed", goal=goal)
     page = visitor.goal(goal)
-    page.once("dialog", lambda dialog: dialog.accept("something else"))
+    page.once("dialog", lambda dialog: dialog.dismiss())
     visitor.press("Cancel")
-    visitor.waits("document.querySelector('#live').textContent.includes('type its id')")
     assert clew.goal(goal)["status"] == "in_progress"
-    assert "409" in visitor.faults.pop()  # the browser's own note on the refused request
-    page.once("dialog", lambda dialog: dialog.accept(goal))
+    page.once("dialog", lambda dialog: dialog.accept())
     visitor.press("Cancel")
     clew.until(lambda: clew.goal(goal)["status"] == "cancelled", "the end")
     page.get_by_role("button", name="Continue", exact=True).wait_for()

@@ -113,11 +113,7 @@
     const button = event.target.closest("button[data-change]");
     if (!button) return;
     const body = JSON.parse(button.dataset.body);
-    if (button.dataset.confirm) {
-      const typed = prompt(`To ${button.dataset.change} this goal, type its id:\n${button.dataset.confirm}`);
-      if (typed === null) return;
-      body.confirm = typed;
-    }
+    if (button.dataset.confirm && !confirm(`${button.textContent} ${button.dataset.confirm}?`)) return;
     change(button.dataset.change, body, button);
   });
 
