@@ -96,7 +96,9 @@ TOO_LARGE = f"… the rest is left out, of more than {BYTES_MAX >> 20} MiB; --js
 _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}
-_COLOURS = {"added": "\x1b[32m", "removed": "\x1b[31m", "hunk": "\x1b[36m", "file": "\x1b[1m"}
+STYLES = {"": "", "added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
+STYLES |= {"note": "dim", "stat": ""}
+"""The style of each kind of line, as of rich."""
 
 
 class DiffLine(NamedTuple):
@@ -104,11 +106,6 @@ class DiffLine(NamedTuple):
 
     kind: str
     text: str
-
-
-def coloured(line: DiffLine) -> str:
-    """Return a line in the colour of its kind, for a terminal."""
-    return f"{_COLOURS[line.kind]}{line.text}\x1b[m" if line.text and line.kind else line.text
 
 
 def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, object]:

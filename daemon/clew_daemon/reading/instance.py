@@ -78,7 +78,7 @@ class Instance:
             if not any(found.values()):
                 raise
             self._warn(error.message)
-            return self._moved({key: self._last.get(key) for key in _PATH_KEYS})
+            return self._moved({key: self._last["paths"].get(key) for key in _PATH_KEYS})
 
     @cached_property
     def ledger(self) -> Path:
@@ -87,7 +87,7 @@ class Instance:
         url = self._key("ledger", "url") or default
         if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
             self._warn(f"{self.config}: `ledger.url` is {url!r}")
-            url = SQLITE + self._last["ledger"] if "ledger" in self._last else default
+            url = self._last["ledger"].get("url", default)
         return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
 
     @cached_property
@@ -98,23 +98,20 @@ class Instance:
             return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
             self._warn(f"{self.config}: `log.file` is {named!r}: {error}")
-            return Path(self._last.get("log") or self.places.log_file)
+            return Path(self._last["log"].get("file") or self.places.log_file)
 
     # The few keys that every command needs are read from the file itself: validating it takes too long.
 
     def _key(self, table: str, key: str) -> str | None:
         """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
-        named = self.env.get(f"CLEW_{table}__{key}".upper())
-        if named:
+        if named := self.env.get(f"CLEW_{table}__{key}".upper()):
             return named
-        if self._tables is not None:
-            found = self._tables.get(table, {})
-            value = found.get(key) if isinstance(found, dict) else found
-            if value is None or (isinstance(value, str) and value and "\0" not in value):
-                return value
-            self._warn(f"{self.config}: `{table}.{key}` is {value!r}")
-        last = self._last.get(key if table == "paths" else table)
-        return SQLITE + last if last and table == "ledger" else last
+        found = self._tables.get(table, {})
+        value = found.get(key) if isinstance(found, dict) else found
+        if value is None or (isinstance(value, str) and value and "\0" not in value):
+            return value
+        self._warn(f"{self.config}: `{table}.{key}` is {value!r}")
+        return self._last[table].get(key)
 
     def _warn(self, why: str) -> None:
         """Print a warning about the file, once; the running daemon has its own settings."""
@@ -123,7 +120,8 @@ class Instance:
         self._faults.append(why)
 
     @cached_property
-    def _tables(self) -> Mapping[str, object] | None:
+    def _tables(self) -> Mapping[str, object]:
+        """The tables of the file; of a broken one what the last daemon used."""
         try:
             text = configfile.read(self.config)
             if not text:
@@ -135,14 +133,17 @@ class Instance:
             self._warn(str(error) or f"{self.config} is nested too deeply")
         except ValueError as error:
             self._warn(f"{self.config}: not valid TOML: {error}")
-        return None
+        return self._last
 
     @cached_property
-    def _last(self) -> Mapping[str, str]:
-        """Where the last daemon with this config had its folders, its `ledger` and its `log`, as far as is known."""
+    def _last(self) -> Mapping[str, dict[str, str]]:
+        """Where the last daemon with this config had its folders, its ledger and its log, as the keys of a config."""
         from clew_daemon.host.folders import recorded
 
-        return {key: str(path) for key, path in recorded(self._usual).items()}
+        found = {key: str(path) for key, path in recorded(self._usual).items()}
+        ledger, log = found.pop("ledger", ""), found.pop("log", "")
+        keys = {"url": f"{SQLITE}{ledger}"} if ledger else {}
+        return {"paths": found, "ledger": keys, "log": {"file": log} if log else {}}
 
     @cached_property
     def _usual(self) -> Places:

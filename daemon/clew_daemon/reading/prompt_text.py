@@ -6,7 +6,7 @@ config. No LLM is called and nothing is written.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal
@@ -68,9 +68,9 @@ class Preview:
         return [(str(one["role"]), message_text(one)) for one in self.messages]
 
     @property
-    def rows(self) -> list[tuple[str, int, int]]:
-        """The name, tokens and characters of each block."""
-        return [(name, size["tokens"], size["chars"]) for name, size in self.sizes.items()]
+    def tokens(self) -> int:
+        """The estimated size of the whole prompt."""
+        return sum(size["tokens"] for size in self.sizes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,12 @@ class ComparedMessage:
 
 @dataclass(frozen=True, slots=True)
 class InspectedPrompt:
-    """The prompt of a turn (counted from 1, the last one is the next call), its sizes and its messages."""
+    """The prompt of a turn (counted from 1, the last one is the next call), and its messages compared."""
 
     turn: int
     turns: int
-    note: str
     messages: tuple[ComparedMessage, ...]
-    sizes: tuple[tuple[str, int, int], ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def tokens(self) -> int:
-        """The estimated size of the whole prompt."""
-        return sum(tokens for _, tokens, _ in self.sizes)
+    preview: Preview
 
 
 def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPrompt:
@@ -110,8 +103,8 @@ def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPromp
     after = preview(instance, goal, until=None if is_next else bounds[number - 1])
     before = preview(instance, goal, until=bounds[number - 2]).said if number > 1 else []
     messages = tuple(prompt_difference(before, after.said))
-    note, sizes, left_out = after.note if is_next else "", tuple(after.rows), tuple(after.left_out)
-    return InspectedPrompt(number, len(bounds), note, messages, sizes, left_out)
+    after = after if is_next else replace(after, note="")
+    return InspectedPrompt(number, len(bounds), messages, after)
 
 
 def _turns(instance: Instance, goal: str) -> list[int]:
@@ -228,8 +221,10 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
     """
     is_first, is_next = prompt.turn == 1, prompt.turn == prompt.turns
     head = f"Turn {prompt.turn} of {prompt.turns}{' (the next call)' if is_next else ''}"
-    lines: list[Line] = [[(head, "bold"), (f", about {thousands(prompt.tokens)} tokens", "dim")]]
-    lines += [[(f"-- {clean(prompt.note)}", "yellow")]] if prompt.note else []
+    lines: list[Line] = [
+        [(head, "bold"), (f", about {thousands(prompt.preview.tokens)} tokens", "dim")]
+    ]
+    lines += [[(f"-- {clean(note)}", "yellow")]] if (note := prompt.preview.note) else []
     for message in prompt.messages:
         size = counted(len(message.lines), "line")
         what = size if is_first else f"{message.change}, {size}"
@@ -237,15 +232,19 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
         for change, text in message.lines if whole or is_first or message.change != "same" else ():
             sign, style = ("", "") if is_first else _SIGNS[change]
             lines.append([(f"{sign}{clean(text)}".rstrip(), style)])
-    return [*lines, *size_lines(prompt.sizes, prompt.left_out)]
+    return [*lines, *size_lines(prompt.preview)]
 
 
-def size_lines(sizes: Sequence[tuple[str, int, int]], left_out: Sequence[str]) -> list[Line]:
+def size_lines(prompt: Preview) -> list[Line]:
     """Return the size of each part of a prompt, its name, estimated tokens and characters, and what it leaves out."""
-    known = [
-        (f"   {name}", f"{tokens} tokens", f"{chars} characters") for name, tokens, chars in sizes
+    rows = [
+        [
+            (f"   {name}", ""),
+            (f"{size['tokens']} tokens", ""),
+            (f"{size['chars']} characters", "dim"),
+        ]
+        for name, size in prompt.sizes.items()
     ]
-    rows = [[(name, ""), (tokens, ""), (chars, "dim")] for name, tokens, chars in known]
     head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
-    left: list[Line] = [[("-- left out", "bold")]] if left_out else []
-    return [*head, *columns(rows), *left, *([(f"   {clean(line)}", "")] for line in left_out)]
+    left: list[Line] = [[("-- left out", "bold")]] if prompt.left_out else []
+    return [*head, *columns(rows), *left, *([(f"   {clean(one)}", "")] for one in prompt.left_out)]

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from clew_daemon.reading.actions import timeline_of
-from clew_daemon.reading.diff import shown_diff
+from clew_daemon.reading.diff import STYLES, shown_diff
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.output import RESULT_STYLE, Line
@@ -34,7 +34,6 @@ MARKS = {
 }
 """The character of each result, and what it means: nothing depends on colours."""
 MARGIN = 2
-_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold", "note": "dim"}
 
 
 def timeline_lines(
@@ -134,5 +133,5 @@ class FilesScreen(GoalViewScreen):
         for kind, text in shown_diff(self.instance, self.goal_id):
             if kind == "file" and text.startswith("diff --git "):
                 lines.append([("", "")])
-            lines.append([(clean(text.expandtabs(4)), _STYLES.get(kind, ""))])
+            lines.append([(clean(text.expandtabs(4)), STYLES[kind])])
         return lines

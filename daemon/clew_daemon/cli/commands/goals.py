@@ -125,7 +125,7 @@ def context(instance: Instance, goal: str, turn: int | None) -> Shown:
     lines: list[Line] = [[(f"-- {clean(prompt.note)}", "yellow")]] if prompt.note else []
     for role, said in prompt.said:
         lines += [[(f"== {role}", "bold")], [(clean(said, lines=True), "")]]
-    lines += prompt_text.size_lines(prompt.rows, prompt.left_out)
+    lines += prompt_text.size_lines(prompt)
     return {"goal": goal, "context": text, "chars": len(text), **asdict(prompt)}, lines
 
 

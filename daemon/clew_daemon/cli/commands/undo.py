@@ -3,11 +3,8 @@
 The daemon decides what is restored, and restores it; `undo` shows it first, and asks.
 """
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any, cast
 
 import click
@@ -17,7 +14,7 @@ from clew_daemon.reading import diff as views
 from clew_daemon.reading.client import NoAnswer, call
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
+from clew_daemon.reading.output import Line, columns, print_json, print_lines, show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.undo.view import MovedView, NameView, UndoView
 
@@ -33,16 +30,10 @@ def diff(instance: Instance, goal: str, subtask: str | None, as_json: bool) -> N
     with views.goal_diff(instance, goal, at) as found:
         if as_json:
             print_json(views.json_view(found, at))
-        elif on_terminal():
-            os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
-            colour = not os.environ.get("NO_COLOR")
-            shown = map(views.coloured if colour else attrgetter("text"), views.diff_lines(found))
-            click.echo_via_pager("\n".join(chain(shown, views.notes(found))), color=colour)
-        else:
-            for line in views.diff_lines(found):
-                print(line.text)
-            for note in views.notes(found):
-                print_note(note)
+            return
+        print_lines([(text, views.STYLES[kind])] for kind, text in views.diff_lines(found))
+        for note in views.notes(found):
+            print_note(note)
 
 
 @parameters.command(
