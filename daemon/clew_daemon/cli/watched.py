@@ -127,7 +127,7 @@ class Watched:
                 raise CliError(f"{goal} is not in the ledger any more")
             if self._attach:  # the ends of the last actions, and those that run
                 ends = [entry for entry in past if entry.kind in ENDS][-RECENT_ACTIONS:]
-                past = [*ends, *(one for one in past if one.begins and one.of in state.in_flight)]
+                past = [*ends, *(one for one in past if one.begins and one.seq in state.in_flight)]
             entries += past
         entries.sort(key=lambda entry: entry.seq)
         return entries + (self._standing() if self._attach else [])

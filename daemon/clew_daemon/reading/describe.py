@@ -28,7 +28,7 @@ class Entry:
     """Something that happened: `kind` is that of its event, `title` a line on it, `level` the style of that line.
 
     `detail` is the head of an output, a question, or why an action was refused. `action` is the command that it is
-    about, and `of` the number of that; `begins` says that it has only started. `seq` is 0 for what is not on record.
+    about; `begins` says that this has only started. `seq` is 0 for what is not on record.
     """
 
     at: float
@@ -38,7 +38,6 @@ class Entry:
     level: str = ""
     detail: str = ""
     action: str = ""
-    of: int = 0
     begins: bool = False
     seq: int = 0
 
@@ -56,7 +55,7 @@ def describe(event: ev.Event, state: State, action: str = "") -> Entry | None:
 
     `state` is that after it, `action` the action that it ends.
     """
-    tables = (_of_action, _of_work, _of_worker, _of_goal, _of_finish, _of_snapshots)
+    tables = (_of_action, _of_work, _of_worker_and_workspace, _of_goal, _of_finish)
     found = next((one for one in (of(event, state) for of in tables) if one.title), None)
     if found is None:
         return None
@@ -119,7 +118,7 @@ _NEXT = {
 }
 
 
-def _of_worker(event: ev.Event, state: State) -> Entry:
+def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
     title, style, begun = "", "dim", state.attempts.fresh_starts[-1:]
     match event:
         case ev.WorkerStarted(epoch=1):
@@ -131,6 +130,18 @@ def _of_worker(event: ev.Event, state: State) -> Entry:
         case ev.WorkerExited(crash=True):
             title = f"worker died, epoch {event.epoch}: {short(words.ending(event.reason))}"
             style = "bold red"
+        case ev.SnapshotsMissing():
+            gone = "no snapshots: clew undo has nothing to go by"
+            gone = "its snapshots are gone" if event.removed else gone
+            title, style = f"{gone}: {_cut(event.reason)}", "yellow"
+        case ev.UndoStarted():
+            files = counted(event.entries, "file")
+            title = f"undo: {files} to restore"
+            title = f"restoring {files} for the next attempt" if event.scope == "attempt" else title
+        case ev.UndoFinished():
+            what = "undo" if state.snapshots.counts else "next attempt"
+            left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
+            title = f"{what}: {counted(event.restored, 'file')} restored{left}"
     return _say(title, style)
 
 
@@ -164,27 +175,26 @@ def _of_work(event: ev.Event, state: State) -> Entry:
 
 
 def _of_action(event: ev.Event, state: State) -> Entry:
-    title, style, detail, action, of = "", "magenta", "", "", state.seq
+    title, style, detail, action = "", "magenta", "", ""
     match event:
         case ev.ActionAllowed() | ev.ActionBlocked():
-            title, style, action = f"#{of}", "", clean(words.action_text(event.tool, event.args))
+            action = clean(words.action_text(event.tool, event.args))
+            title, style = f"#{state.seq}", ""
             if isinstance(event, ev.ActionBlocked):
                 count = state.loops.scope.loop_counts.get(event.signature, 0)
                 detail = words.why_refused(event.reason, count, last_said(state, event.signature))
                 title, style = f"{title} refused", "magenta"
         case ev.ActionFinished():
             title = f"#{event.of} {event.result}, {duration(event.duration_s)}"
-            style, detail, of = RESULT_STYLE.get(event.result, ""), event.head, event.of
+            style, detail = RESULT_STYLE.get(event.result, ""), event.head
         case ev.ActionInterrupted():
             title, style = f"#{event.of} interrupted: {short(words.ending(event.reason))}", "yellow"
-            of = event.of
         case ev.Intervened():
             again = " again" if event.again else ""
-            return _say(f"warned{again}: {words.warned(event.intervention)}", style)
+            title = f"warned{again}: {words.warned(event.intervention)}"
         case ev.Thought():
-            return _say(f"thinks: {_cut(event.text)}" if event.text else "", "dim")
-    begins = isinstance(event, ev.ActionAllowed)
-    return _say(title, style, detail, action, of, begins)
+            title, style = f"thinks: {_cut(event.text)}" if event.text else "", "dim"
+    return _say(title, style, detail, action, begins=isinstance(event, ev.ActionAllowed))
 
 
 def _of_finish(event: ev.Event, _: State) -> Entry:
@@ -216,21 +226,3 @@ def _of_finish(event: ev.Event, _: State) -> Entry:
 
 
 _REFUSED = "says it is done: refused, "
-
-
-def _of_snapshots(event: ev.Event, state: State) -> Entry:
-    title, style = "", "cyan"
-    match event:
-        case ev.SnapshotsMissing():
-            gone = "no snapshots: clew undo has nothing to go by"
-            gone = "its snapshots are gone" if event.removed else gone
-            title, style = f"{gone}: {_cut(event.reason)}", "yellow"
-        case ev.UndoStarted():
-            files = counted(event.entries, "file")
-            title = f"undo: {files} to restore"
-            title = f"restoring {files} for the next attempt" if event.scope == "attempt" else title
-        case ev.UndoFinished():
-            what = "undo" if state.snapshots.counts else "next attempt"
-            left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
-            title = f"{what}: {counted(event.restored, 'file')} restored{left}"
-    return _say(title, style)
