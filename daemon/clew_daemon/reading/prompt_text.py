@@ -40,9 +40,7 @@ LINES_COMPARED_MAX = 2_000
 
 _SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
-ComparedLine = tuple[
-    Change, str
-]  # `added`: only in the later prompt, `removed`: only in the earlier one
+ComparedLine = tuple[Change, str]  # added: only in the later prompt, removed: in the earlier one
 Said = tuple[str, str]  # the role of a message, and its text with its tool calls spelled out below
 
 
@@ -221,10 +219,9 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
     """
     is_first, is_next = prompt.turn == 1, prompt.turn == prompt.turns
     head = f"Turn {prompt.turn} of {prompt.turns}{' (the next call)' if is_next else ''}"
-    lines: list[Line] = [
-        [(head, "bold"), (f", about {thousands(prompt.preview.tokens)} tokens", "dim")]
-    ]
-    lines += [[(f"-- {clean(note)}", "yellow")]] if (note := prompt.preview.note) else []
+    size, note = thousands(prompt.preview.tokens), prompt.preview.note
+    lines: list[Line] = [[(head, "bold"), (f", about {size} tokens", "dim")]]
+    lines += [[(f"-- {clean(note)}", "yellow")]] if note else []
     for message in prompt.messages:
         size = counted(len(message.lines), "line")
         what = size if is_first else f"{message.change}, {size}"
@@ -238,12 +235,8 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
 def size_lines(prompt: Preview) -> list[Line]:
     """Return the size of each part of a prompt, its name, estimated tokens and characters, and what it leaves out."""
     rows = [
-        [
-            (f"   {name}", ""),
-            (f"{size['tokens']} tokens", ""),
-            (f"{size['chars']} characters", "dim"),
-        ]
-        for name, size in prompt.sizes.items()
+        [(f"   {name}", ""), (f"{n['tokens']} tokens", ""), (f"{n['chars']} characters", "dim")]
+        for name, n in prompt.sizes.items()
     ]
     head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
     left: list[Line] = [[("-- left out", "bold")]] if prompt.left_out else []

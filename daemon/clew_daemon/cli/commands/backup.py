@@ -137,6 +137,7 @@ OTHER_HOME = (
     "it is from {}, and may still be in use there: the next start blocks its unfinished goals, "
     "until you continue or cancel them"
 )
+OTHER_LEDGER = "the backup comes from a different ledger than the one that was here"
 QUESTION = "Restore the backup? The present ledger is kept beside it."
 
 
@@ -212,10 +213,7 @@ def _compared(ledger: Path, backup: Path) -> tuple[str, bool]:
             is_behind = any(goal and then.get(goal) != head for goal, head in now.items())
             more = present.last_seq() - restored.last_seq()
             if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
-                return (
-                    "the backup comes from a different ledger than the one that was here",
-                    is_behind,
-                )
+                return OTHER_LEDGER, is_behind
     except LedgerError as error:
         return f"what is lost is unknown: {error.what}", False
     return f"recorded after the backup: {counted(more, 'event')}" if more > 0 else "", is_behind

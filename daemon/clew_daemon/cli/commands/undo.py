@@ -14,7 +14,7 @@ from clew_daemon.reading import diff as views
 from clew_daemon.reading.client import NoAnswer, call
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, columns, print_json, print_lines, show
+from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.undo.view import MovedView, NameView, UndoView
 
@@ -31,7 +31,11 @@ def diff(instance: Instance, goal: str, subtask: str | None, as_json: bool) -> N
         if as_json:
             print_json(views.json_view(found, at))
             return
-        print_lines([(text, views.STYLES[kind])] for kind, text in views.diff_lines(found))
+        if on_terminal():
+            print_lines([(text, views.STYLES[kind])] for kind, text in views.diff_lines(found))
+        else:  # as it is, with the blanks at the ends of lines
+            for line in views.diff_lines(found):
+                print(line.text)
         for note in views.notes(found):
             print_note(note)
 
