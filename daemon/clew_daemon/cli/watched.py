@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from queue import Queue
 
 from clew_daemon.reading.describe import Entry, advance, stands
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.follow import News, StreamEvent, following
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
@@ -188,7 +188,7 @@ class Watched:
             goals = ", ".join(self._goals) or "every goal"
             raise CliError(
                 f"no daemon has started within {BACK_S:.0f} s; {goals} continues when one does: "
-                f"start it with {self._instance.socket.to_start}",
+                f"start it with {TO_START}",
                 ExitCode.NO_DAEMON,
             )
         return []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from clew_daemon.host.keys import KeyFileError, read_secret
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, call
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.store import load_listed, load_state
@@ -271,7 +271,7 @@ class Situation:
         self.health, self._gone_at = None, self._gone_at or now
         self._daemon.pop("ledger", None)
         if now - self._gone_at >= DOWN_S:
-            again = f"Goals continue when it starts again: {self._instance.socket.to_start}"
+            again = f"Goals continue when it starts again: {TO_START}"
             down = Notice("daemon_down", "clew: the daemon is down", f"{answer}\n{again}")
             self._daemon = {DAEMON: Condition("down", down)}
 

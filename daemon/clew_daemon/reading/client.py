@@ -12,15 +12,14 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.goal_list import ENDED, GoalView
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from clew_shared.ledger.lock import Holder
@@ -36,31 +35,16 @@ ADDRESS_BYTES_MAX = 107
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A control socket, and the holder of the ledger's lock, if there is one.
-
-    `home` and `env` are those of the instance, by which its unit is found.
-    """
+    """A control socket, and the holder of the ledger's lock, if there is one."""
 
     socket: Path
     holder: Holder | None = None
-    home: Path | None = None
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def to_start(self) -> str:
-        """How a daemon is started here."""
-        from clew_daemon.host.units import is_of, unit_path
-
-        with suppress(OSError, ValueError):
-            if is_of(unit_path(self.env).read_text(errors="replace"), self.home):
-                return "`clew start`"
-        return "`clew run` in another terminal, or as a service: `clew service install --now`"
 
     @property
     def silence(self) -> str:
         """Why no daemon answers there, and what to do."""
         if self.holder is None:
-            return f"no daemon is running: start it with {self.to_start}"
+            return f"no daemon is running: start it with {TO_START}"
         if self.holder.role == "restore":
             return f"{self.holder.running} and holds the ledger: wait until it has ended"
         return (

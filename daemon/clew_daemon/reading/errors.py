@@ -9,6 +9,8 @@ import sys
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
+TO_START = "`clew run` in another terminal; where it is a service: `clew start`"
+
 
 class CliError(Exception):
     """The command failed; `message` names what failed, on what, and what to do."""

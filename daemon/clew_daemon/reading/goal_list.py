@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.publish.standing import PAUSED, STOPPED, standing
+from clew_daemon.reading.errors import TO_START
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local, roughly
@@ -139,9 +140,9 @@ def daemon_lines(daemon: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def no_daemon_line(holder: Holder | None, to_start: str) -> Line:
+def no_daemon_line(holder: Holder | None) -> Line:
     """Return a line on the `holder` of the lock that did not answer, or on how to start a daemon, where none runs."""
-    state = f"no daemon is running (start it with {to_start})"
+    state = f"no daemon is running (start it with {TO_START})"
     if holder:
         state = f"{holder.running} but does not answer"
     return [(clean(f"{state}; showing the last recorded state"), "yellow")]

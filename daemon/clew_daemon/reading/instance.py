@@ -170,7 +170,7 @@ class Instance:
         named = found.socket if found else None
         if found and named and not (own.exists() and not found.is_here):
             own = named
-        return Address(own, found, self.home, self.env)
+        return Address(own, found)
 
     @property
     def holder(self) -> Holder | None:

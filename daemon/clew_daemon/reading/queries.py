@@ -6,7 +6,7 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +81,6 @@ def refuse_lost_ledger(instance: Instance) -> None:
         raise CliError(str(gone))
 
 
-def last_seq(instance: Instance) -> int | None:
-    """Return the number of the last event; None where it cannot be read."""
-    with suppress(CliError), ledger_if_any(instance) as reader:
-        return reader.last_seq() if reader else None
-    return None
-
-
 # -- which goal is meant ---------------------------------------------------------------------------
 
 
@@ -127,14 +120,6 @@ def goal_state(instance: Instance, goal: str) -> State:
 
     with open_ledger(instance) as reader:
         return _without_worker(load_state(reader, goal))
-
-
-def goal_file(instance: Instance, goal: str) -> str:
-    """Return the text of a goal's file, as a person changed it last."""
-    state = goal_state(instance, goal)
-    with open_ledger(instance) as reader:
-        raw = reader.output(state.edited_seq or state.accepted_seq)
-    return (raw or b"").decode("utf-8-sig", "replace")
 
 
 def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from clew_daemon.inbox.goalfile.parse import decoded, located, parse
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import last_seq, ledger_if_any
+from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.files import sync
 from clew_shared.record.codec import decode
@@ -225,7 +225,9 @@ def drop_all(instance: Instance, files: Iterable[tuple[str, bytes]]) -> list[Sub
     All are written under hidden names first, so that none appears if one cannot be written; they are durable when
     this returns.
     """
-    inbox, after = instance.places.inbox, last_seq(instance) or 0
+    inbox, after = instance.places.inbox, 0
+    with suppress(CliError), ledger_if_any(instance) as reader:
+        after = reader.last_seq() if reader else 0
     inbox.mkdir(parents=True, exist_ok=True)
     with ExitStack() as cleaning:
         written: list[tuple[Path, Path]] = []

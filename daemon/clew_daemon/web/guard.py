@@ -15,10 +15,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -90,16 +90,6 @@ class Policy:
 def _only(headers: Headers, name: str) -> str:
     values = headers.getlist(name)
     return values[0] if len(values) == 1 else ""
-
-
-def cookie(headers: Headers, name: str) -> str:
-    """Return the value of a cookie, "" if there is none or the header cannot be read."""
-    jar = SimpleCookie()
-    try:
-        jar.load("; ".join(headers.getlist("cookie")))
-    except CookieError:
-        return ""
-    return jar[name].value if name in jar else ""
 
 
 def served_hosts(address: str, port: int, named: Iterable[str]) -> frozenset[str]:
@@ -196,7 +186,8 @@ class Guard:
             own = f"{self.prefix}/"
             crumb = f"{self._cookie}={secret}; Path={own}; HttpOnly; SameSite=Strict"
             return RedirectResponse(own, 303, {"set-cookie": crumb})
-        if not self._sessions.knows(cookie(headers, self._cookie)):
+        crumbs = cookie_parser("; ".join(headers.getlist("cookie")))
+        if not self._sessions.knows(crumbs.get(self._cookie, "")):
             raise HTTPException(401, _NO_SESSION)
         return RedirectResponse(f"{self.prefix}/", 303) if path == "/" else self._app
 

@@ -42,7 +42,7 @@ from clew_shared.text import words
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-ENDED_SHOWN, ENDED_MAX = 50, 1_000
+ENDED_SHOWN = 50
 ACTIONS_SHOWN = 50
 REFUSALS_SHOWN = 8
 LINES_SHOWN = 300
@@ -119,10 +119,9 @@ class Pages:
         shown = [Route(path, partial(self._shown, page)) for path, page in pages.items()]
         return [*shown, Route(f"{ACTION}/output", self.output)]
 
-    def goals(self, request: Request) -> Values:
+    def goals(self, _: Request) -> Values:
         """Show all goals that have not ended and the last that have: first what needs a person."""
-        more = "more" in request.query_params
-        found = all_goals(self._instance, ENDED_MAX if more else ENDED_SHOWN)
+        found = all_goals(self._instance, ENDED_SHOWN)
         stopped = {"stopped": found["daemon"] is None}
         goals = [{**goal, **stopped} for goal in in_view(found["goals"])]
         return {
@@ -130,7 +129,6 @@ class Pages:
             "needs": [goal for goal in goals if goal["needs_person"]],
             "rejected": [one for one in found["inbox"] if one["rejected"]],
             "more": found["more"],
-            "all": more,
         }
 
     def goal(self, request: Request) -> Values:

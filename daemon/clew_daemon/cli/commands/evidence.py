@@ -17,7 +17,6 @@ from clew_daemon.record import pages
 from clew_daemon.record.pages import Step
 from clew_shared.gate.rules import WHAT_ELSE
 from clew_shared.proof import label
-from clew_shared.record.codec import decode
 from clew_shared.record.moment import local
 from clew_shared.record.snapshot_events import CheckRun, ProofMade
 from clew_shared.record.state import ProofState, State
@@ -118,8 +117,7 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
     known, made = state.proofs.made, None
     if known:
         with open_ledger(instance) as reader:
-            row = next(iter(reader.read(goal, known.seq - 1, 1)), None)
-        made = decode(row.body) if row else None
+            made = pages.event_at(reader, goal, known.seq)
     if known is None or not isinstance(made, ProofMade):
         none = "no finish whose checks passed has been proved yet"
         missing = none if state.spec.checks else "the goal has no checks"

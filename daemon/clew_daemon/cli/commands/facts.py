@@ -16,7 +16,7 @@ from clew_daemon.host import git as git_host
 from clew_daemon.host.units import unit_path
 from clew_daemon.inbox.files import left
 from clew_daemon.reading.client import NoDaemon, call
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any, refuse_lost_ledger
 from clew_daemon.reading.sanitize import counted
@@ -159,7 +159,7 @@ def daemon(instance: Instance) -> Iterator[Finding]:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
         else:
-            yield Finding("daemon", "note", "not running", f"to start it: {address.to_start}")
+            yield Finding("daemon", "note", "not running", f"to start it: {TO_START}")
         return
     except CliError as error:
         fix = "see clew logs; then stop that process and start it again"

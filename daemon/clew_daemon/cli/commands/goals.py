@@ -63,7 +63,7 @@ def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]
             yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
         yield from goal_list.needs_lines(goals)
     if daemon is None:
-        yield goal_list.no_daemon_line(instance.holder, instance.socket.to_start)
+        yield goal_list.no_daemon_line(instance.holder)
 
 
 @reading(parameters.goal, parameters.limit())

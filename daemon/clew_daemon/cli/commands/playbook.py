@@ -18,7 +18,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
-from clew_shared.playbook.playbook import SEEN_MIN, LearnedPlaybook, render
+from clew_shared.playbook.playbook import LearnedPlaybook, render
 from clew_shared.record.events import Event
 from clew_shared.record.moment import iso, local
 
@@ -53,8 +53,6 @@ def list_(instance: Instance, archived: bool) -> Shown:
         "conflicts": [[one.id, other.id] for one, other in known.conflicts()],
     }
     text = render(bullets) or "no strategies yet"
-    if waiting := [one.id for one in bullets if not one.is_shown]:
-        text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
     return found, map(clean, text.split("\n"))

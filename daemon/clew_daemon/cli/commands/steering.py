@@ -16,7 +16,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.reading.client import call
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import goal_file
+from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 
@@ -134,7 +134,10 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
         raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
     draft = folder / f"{goal}.md"
-    draft.write_text(before := goal_file(instance, goal), encoding="utf-8")
+    state = goal_state(instance, goal)
+    with open_ledger(instance) as reader:  # as a person changed it last
+        raw = reader.output(state.edited_seq or state.accepted_seq) or b""
+    draft.write_text(before := raw.decode("utf-8-sig", "replace"), encoding="utf-8")
     try:
         click.edit(filename=str(draft))
         if (raw := draft.read_bytes()) == before.encode():

@@ -14,7 +14,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.parameters import flag, option
 from clew_daemon.reading.client import ask
-from clew_daemon.reading.errors import CliError, print_error, print_note
+from clew_daemon.reading.errors import TO_START, CliError, print_error, print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import clean
@@ -131,4 +131,4 @@ def _print(instance: Instance, submitted: Submitted, is_running: bool, as_json: 
     elif found := instance.holder:
         print(clean(f"{found.running} but does not answer now: it starts later"))
     else:
-        print(f"no daemon is running: it starts once one runs: {instance.socket.to_start}")
+        print(f"no daemon is running: it starts once one runs: {TO_START}")
