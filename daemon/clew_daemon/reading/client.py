@@ -20,6 +20,7 @@ from clew_daemon.reading.goal_list import ENDED, GoalView
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from clew_shared.ledger.lock import Holder
