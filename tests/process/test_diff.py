@@ -8,11 +8,11 @@ from of_proc import become_subreaper
 from terminal import on_terminal
 
 KEY = "sk-proj-" + "a1B2c3D4" * 4
-BOIL = "echo hot >> water && mv spoon ladle && rm cup && mkdir empty"
+BOIL = "echo hot >> water && mv spoon ladle && rm cup"
 STEEP = rf"""printf 'a\0b' > pot && chmod +x recipe && echo 'api_key = "{KEY}"' > secrets.txt
 printf '\033[31mred\n' > "$(printf 'odd\033name')"; echo x > my.log"""
 GOAL = runbook(BOIL, STEEP, name="tea", workspace="{workspace}")
-NAMES = ["cup", "empty", "ladle", '"odd\\033name"', "pot", "recipe", "secrets.txt", "water"]
+NAMES = ["cup", "ladle", '"odd\\033name"', "pot", "recipe", "secrets.txt", "water"]
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,12 @@ def test_json_has_status_counts_and_modes_of_each_file(tea):
     }
     assert found["ladle"]["old_path"] == "spoon"
     assert found["pot"]["binary"]
-    assert found["empty"]["folder"]
     assert (found["water"]["added"], found["water"]["removed"]) == (1, 0)
     assert found["recipe"]["modes"] == ["100644", "100755"]
 
 
 def test_one_subtask_has_only_its_own_changes(tea):
-    assert set(files(tea, "1.1")) == {"cup", "empty", "ladle", "water"}
+    assert set(files(tea, "1.1")) == {"cup", "ladle", "water"}
     assert files(tea, "1").keys() == files(tea, "1.1").keys()
     assert "has no subtask '2.1'" in tea.clew("diff", "tea", "2.1", code=1)
 
@@ -74,7 +73,6 @@ def test_the_diff_is_unified_and_names_what_has_no_lines(tea):
     assert "rename from spoon\nrename to ladle\n" in said
     assert "Binary files /dev/null and b/pot differ" in said
     assert "old mode 100644\nnew mode 100755\n" in said
-    assert "empty folder added: empty/" in said
     assert "my.log" not in said
 
 
@@ -98,7 +96,7 @@ def test_on_a_terminal_the_diff_has_colours_and_says_there_what_it_lacks(tea, te
 def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
     folder = tmp_path / "kitchen"
     folder.mkdir()
-    text = GOAL.format(workspace=folder).replace("mv spoon ladle && rm cup && ", "")
+    text = GOAL.format(workspace=folder).replace(" && mv spoon ladle && rm cup", "")
     goal = clew.start().over(text.replace("chmod +x recipe && ", ""), "tea.md")
     (folder / "mine").write_text("mine\n")
     clew.cli("undo", goal, "--json")  # which takes a snapshot
@@ -120,7 +118,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {
         "cut": ("modified", True),
         "gone": ("deleted", True),
-        "in/large": ("added", True),  # and no "in", which is no empty folder
+        "in/large": ("added", True),
     }
     assert "In no snapshot: in/large (large), same (large)." in clew.cli("diff", goal)
     said = clew.cli("diff", goal)

@@ -201,9 +201,7 @@ class Goal:
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
         found = plan(self.rows, listed(self.store), 1)
-        work = restoration(found)
-        request = RestoreRequest(id=1, kept=tuple(sorted(work.kept)), entries=work.entries)
-        done = self.executor.ask(request)
+        done = self.executor.ask(RestoreRequest(id=1, entries=restoration(found)))
         assert (done.left, done.faults) == ((), {})
         return found
 

@@ -94,9 +94,8 @@ def test_a_history_in_lines_reads_no_output(clew, home, monkeypatch):
 
 def test_an_undo_is_not_done_where_something_has_changed_since_it_was_shown(monkeypatch):
     shown = {"plan": "shown", "workspace": "/w", "scope": "goal", "subtask": None, "ended": True}
-    shown |= dict.fromkeys(("done", "resumed", "moved", "git_gone", "git_made", "staged"))
-    shown |= dict.fromkeys(("left_total", "left_out", "gone_total"), 0)
-    shown |= {"left": [], "gone": [], "stashes": [], "lost_stash": "", "entries_files": 1}
+    shown |= dict.fromkeys(("done", "resumed", "moved", "git_gone", "staged"))
+    shown |= dict.fromkeys(("left_total", "left_out", "gone_total"), 0) | {"left": [], "gone": []}
     shown |= {"entries": [{"path": "cup", "action": "remove"}], "entries_total": 1}
     asked, answers = [], [shown, {**shown, "plan": "another"}]
     monkeypatch.setattr(parameters, "confirmed", lambda _: True)

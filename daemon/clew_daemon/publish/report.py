@@ -214,10 +214,7 @@ def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
         return [f"not known: {inline(known.missing)}"] if known.missing else []
     if files is None:
         return [f"not known: the snapshots could not be read (`clew diff {state.goal_id}`)"]
-    folders = sum(one.folder for one in files)
-    counts = [_counted(len(files) - folders, "file")]
-    counts += [_counted(folders, "empty folder")] if folders else []
-    total = f"{' and '.join(counts)}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
+    total = f"{_counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
     lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
     if (more := len(files) - FILES_SHOWN) > 0:
         lines.append(f"- … {more} more")
@@ -231,7 +228,7 @@ def _file(one: ChangedFile) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
     counts = ", binary" if one.binary else _plus_minus([one])
     unknown = ", left out of the snapshot" if one.left_out else ""
-    return f"- {code(one.path)}{was}{counts}{unknown}{', an empty folder' if one.folder else ''}"
+    return f"- {code(one.path)}{was}{counts}{unknown}"
 
 
 def _plus_minus(files: Sequence[ChangedFile]) -> str:

@@ -23,7 +23,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
 from clew_shared.snapshots.comparison import ChangedFile, Comparison, comparison
-from clew_shared.snapshots.entries import LEFT_OUT, differences
+from clew_shared.snapshots.entries import differences
 from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
@@ -61,11 +61,7 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
             raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
         list_of = listed(store)
         own = own_changes(rows, list_of, span.first)
-        others = differences(list_of(first.tree), list_of(last.tree)).items()
-        foreign = sum(
-            name not in own and any(one and (one.id or one == LEFT_OUT) for one in change)
-            for name, change in others
-        )
+        foreign = len(differences(list_of(first.tree), list_of(last.tree)).keys() - own.keys())
         with comparison(store, first.tree, own) as compared:
             yield GoalDiff(state, first, last, compared.files(), foreign, compared)
     except StoreSlowError:
@@ -135,7 +131,6 @@ def _file(one: ChangedFile) -> dict[str, object]:
         "added": one.added,
         "removed": one.removed,
         "binary": one.binary,
-        **({"folder": True} if one.folder else {}),
         **({"left_out": True} if one.left_out else {}),
         "modes": [f"{mode:o}" if mode else None for mode in one.modes],
     }
@@ -146,8 +141,7 @@ def stat_lines(found: GoalDiff) -> Iterator[str]:
     rows = []
     for one in found.files:
         was = f"{_name(one.old_path)} -> " if one.old_path else ""
-        label = f"{was}{_name(one.path)}{'/' if one.folder else ''}"
-        rows.append([(one.status, ""), (label, ""), (_counts(one), "")])
+        rows.append([(one.status, ""), (f"{was}{_name(one.path)}", ""), (_counts(one), "")])
     yield from ("".join(text for text, _ in line) for line in columns(rows))
     yield _sum(found.files)
 
@@ -155,8 +149,6 @@ def stat_lines(found: GoalDiff) -> Iterator[str]:
 def _counts(one: ChangedFile) -> str:
     if one.status == "mode":
         return _modes(one)
-    if one.folder:
-        return "empty folder"
     if one.left_out:
         return NOT_TAKEN
     return "Bin" if one.binary else f"+{one.added} -{one.removed}"
@@ -171,13 +163,11 @@ def _sum(files: list[ChangedFile]) -> str:
         return "no changes"
     added, removed = sum(one.added for one in files), sum(one.removed for one in files)
     lines = f"{counted(added, 'line')} added, {counted(removed, 'line')} removed"
-    folders = sum(one.folder for one in files)
-    and_folders = f" and {counted(folders, 'empty folder')}" if folders else ""
-    return f"{counted(len(files) - folders, 'file')}{and_folders} changed: {lines}"
+    return f"{counted(len(files), 'file')} changed: {lines}"
 
 
 def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
-    """Yield the unified diff, and what git has no lines for: permissions and empty folders."""
+    """Yield the unified diff, and what git has no lines for: permissions, and files in no snapshot."""
     in_hunk = False
     with found.compared.patch() as lines:
         for block in _blocks(lines):
@@ -187,9 +177,7 @@ def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
                 shown = "\t".join(map(clean, line.removesuffix("\r").split("\t"))) + end
                 yield DiffLine(_KINDS.get(line[:1], "") if in_hunk else "file", shown)
     for one in found.files:
-        if one.folder:
-            yield DiffLine("file", f"empty folder {one.status}: {_name(one.path)}/")
-        elif one.left_out:
+        if one.left_out:
             yield DiffLine("file", f"{one.status}, {NOT_TAKEN}: {_name(one.path)}")
         elif one.status == "mode" and one.modes[0] & 0o100 == one.modes[1] & 0o100:
             yield DiffLine("file", f"mode {_modes(one)}: {_name(one.path)}")

@@ -213,7 +213,7 @@ def _own_changes(
     except (StoreError, OSError, LedgerError):
         return {}
     return {
-        "files_changed": sum(not one.folder for one in found),
+        "files_changed": len(found),
         "lines_added": sum(one.added for one in found),
         "lines_removed": sum(one.removed for one in found),
     }

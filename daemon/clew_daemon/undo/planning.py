@@ -19,7 +19,7 @@ from clew_shared.record.fold import apply
 from clew_shared.record.model import StepStatus
 from clew_shared.record.snapshot_events import GitPlace, LeftOut, SnapshotTaken, UndoFinished
 from clew_shared.record.state import State
-from clew_shared.snapshots.entries import Entry, Reason, Reverted
+from clew_shared.snapshots.entries import Entry, Reverted
 from clew_shared.snapshots.names import folders_above, quoted, unquoted
 from clew_shared.snapshots.plan import PLAN_S, Listed, UndoPlan, listed, plan
 from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
@@ -53,7 +53,7 @@ class Span:
     """From snapshot number `first` to number `last`, or to the present where that is None.
 
     `subtask` is the one that it is of, if of one, which is at `place`. That of an undo on record has what the undo was
-    `of`, and what it then `left`.
+    `of`.
     """
 
     scope: Literal["goal", "subtask", "undo", "attempt"]
@@ -62,7 +62,6 @@ class Span:
     place: Place = (0, 0)
     subtask: Subtask | None = None
     of: "Span | None" = None
-    left: tuple[str, ...] = ()
 
 
 def of_undo(started: ev.UndoStarted) -> Span:
@@ -81,7 +80,7 @@ class Spans:
         self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
         self._acted: dict[Subtask, tuple[int, int]] = {}  # the snapshot before; the last end
         self._begun: Span | None = None
-        self._finished: ev.UndoFinished | None = None
+        self._restored = False
         self._undos: list[Span] = []
         for seq, event in rows:
             if isinstance(event, _TREE):
@@ -99,9 +98,9 @@ class Spans:
             case ev.UndoStarted():
                 of = of_undo(event)
                 of = replace(of, subtask=self._at(of.place)) if of.scope == "subtask" else of
-                self._begun, self._finished = Span("undo", self._before, of=of), None
-            case ev.UndoFinished() if event.restored:
-                self._finished = event
+                self._begun, self._restored = Span("undo", self._before, of=of), False
+            case ev.UndoFinished():
+                self._restored = event.restored > 0
             case ev.SnapshotTaken():
                 self._end(seq, *event.cut_off)  # it shows what they did
                 self._snapshots.append((seq, self._current()))
@@ -122,13 +121,12 @@ class Spans:
             self._acted[subtask] = self._acted.get(subtask, (self._before, 0))[0], seq
 
     def _end_undo(self, seq: int) -> None:
-        if not (self._begun and self._begun.of and self._finished):
+        if not (self._begun and self._begun.of and self._restored):
             return
-        of, undo = self._begun.of, replace(self._begun, last=seq, left=self._finished.left)
+        of, undo = self._begun.of, replace(self._begun, last=seq)
         self._begun = None
         if of.scope == "undo":
-            reverted = (of.first, of.last)
-            self._undos = [one for one in self._undos if (one.first, one.last) != reverted]
+            self._undos = [one for one in self._undos if one.first != of.first]
         elif of.scope != "attempt":
             self._undos.append(undo)
 
@@ -183,6 +181,9 @@ class Spans:
         return found[-1] if found else None
 
 
+_FOLDER = Entry(stat.S_IFDIR | 0o755, "")
+
+
 @dataclass(frozen=True, slots=True)
 class UndoResult:
     """What an undo would do, or has done (`finished`).
@@ -209,10 +210,7 @@ class UndoResult:
         return self.first.git if self.first else None
 
 
-_FOLDER = Entry(stat.S_IFDIR | 0o755, "")
-
-
-def planned_undo(store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | None) -> UndoResult:
+def planned_undo(store: SnapshotStore, rows: Rows, subtask: Place | None) -> UndoResult:
     """Plan an undo from all events of a goal; where nothing is left to undo, the reversal of the last one.
 
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
@@ -228,57 +226,38 @@ def planned_undo(store: SnapshotStore, rows: Rows, subtask: tuple[int, int] | No
     list_of = listed(store.within(PLAN_S))
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
-    # Folders that are still to be removed may not be empty on the disk.
-    pending = any(one.wanted or not one.is_folder for one in found.plan.restore)
-    if not undo or not undo.of or pending:
+    if found.plan.restore or undo is None:
         return found
-    then = [row for row in rows if row[0] <= (undo.last or row[0])]
-    left_then = {*undo.left, *(one.name for one in planned(then, list_of, undo.of).plan.left)}
     back = planned(rows, list_of, undo)
-    is_more = back.plan.restore or (back.plan.left and not found.plan.left)
-    return back if is_more and left_then.issuperset(one.name for one in found.plan.left) else found
+    return back if back.plan.restore else found
 
 
 def planned(rows: Rows, list_of: Listed, span: Span) -> UndoResult:
     """Plan how the workspace is put back to where a span begins; raises StoreError."""
     taken = {seq: event for seq, event in rows if isinstance(event, SnapshotTaken)}
-    first, present = taken[span.first], taken[max(taken)]
     try:
-        found = _spared(plan(rows, list_of, span.first, span.last), first, present)
+        found = _sparing_repositories(plan(rows, list_of, span.first, span.last))
     except StoreSlowError:
         why = f"nothing was restored: reading the snapshots took more than {PLAN_S:.0f} s"
         raise StoreError(why) from None
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
-    return UndoResult(span, found, first, present, digest)
+    return UndoResult(span, found, taken[span.first], taken[max(taken)], digest)
 
 
-def _spared(found: UndoPlan, first: SnapshotTaken, present: SnapshotTaken) -> UndoPlan:
-    """Return a plan that removes no git repository, and changes nothing below a HEAD that has moved."""
-    before, now = first.inner, present.inner
-    reasons: dict[str, Reason] = dict.fromkeys(_removed(found), "repository")
-    if before is not None and now is not None:  # an earlier version did not look
-        reasons |= {
-            path: "commits" if path in before else "repository"
-            for path, commit in now.items()
-            if before.get(path) != commit
-        }
+def _sparing_repositories(found: UndoPlan) -> UndoPlan:
+    """Return a plan that removes no git repository, as one without a work tree, or a `.git` that was renamed."""
+    removed = {one.name for one in found.entries if one.wanted is None}
+    paths = set(map(unquoted, removed.union(*map(folders_above, removed))))
+    heads = {path.removesuffix(b"/HEAD") for path in paths if path.endswith(b"/HEAD")}
+    stay = {quoted(one) for one in heads if one + b"/objects" in paths}
     kept: dict[str, Reverted] = {}
     for one in found.entries:
-        above = (one.name, *folders_above(one.name))
-        where = next((folder for folder in above if folder in reasons), "")
-        if where and (one.wanted is None or reasons[where] == "commits"):
-            kept[where] = Reverted(where, _FOLDER, None, reasons[where])
+        where = next((folder for folder in folders_above(one.name) if folder in stay), "")
+        if where and one.wanted is None:
+            kept[where] = Reverted(where, _FOLDER, None, "repository")
         else:
             kept[one.name] = one
     return replace(found, entries=tuple(kept[name] for name in sorted(kept)))
-
-
-def _removed(found: UndoPlan) -> set[str]:
-    """Return the folders that would be removed and have what makes a repository: a `.git` that was renamed, say."""
-    removed = {unquoted(one.name) for one in found.entries if one.wanted is None}
-    there = removed | {path[:at] for path in removed for at in range(len(path)) if path[at] == 47}
-    heads = {path.removesuffix(b"/HEAD") for path in removed if path.endswith(b"/HEAD")}
-    return {quoted(one) for one in heads if {one + b"/objects", one + b"/refs"} <= there}
 
 
 def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
@@ -295,43 +274,32 @@ def gone(found: UndoResult, workspace: str) -> tuple[LeftOut, ...]:
     return *unknown, *ignored
 
 
-def restoration(found: UndoPlan) -> UndoPlan:
-    """Return what is restored, in an order in which places are free: removals, the deepest first, folders, files."""
-    kept = frozenset(kept_folders(found.restore, found.kept))
-    return UndoPlan(tuple(sorted(found.restore, key=_turn)), kept)
+def restoration(found: UndoPlan) -> tuple[Reverted, ...]:
+    """Return what is restored, in an order in which places are free.
+
+    First removals, then the folders that may be empty then, the deepest first, then what comes back.
+    """
+    removed = [one for one in found.restore if one.wanted is None]
+    emptied = {folder for one in removed for folder in folders_above(one.name)} - found.kept
+    folders = [Reverted(name, _FOLDER, None) for name in sorted(emptied, key=len, reverse=True)]
+    return *removed, *folders, *(one for one in found.restore if one.wanted is not None)
 
 
-def kept_folders(entries: Iterable[Reverted], kept: Iterable[str]) -> tuple[str, ...]:
-    """Return of each entry that is removed the deepest folder above it, or itself, among `kept`."""
-    known = frozenset(kept)
-    removed = (one.name for one in entries if one.wanted is None) if known else ()
-    above = ((name, *folders_above(name)) for name in removed)
-    found = {next((folder for folder in names if folder in known), "") for names in above}
-    return tuple(sorted(found - {""}))
-
-
-def _turn(one: Reverted) -> tuple[int, int, str]:
-    if one.wanted is None:
-        return 0, -one.name.count("/"), one.name
-    return (1 if stat.S_ISDIR(one.wanted.mode) else 2), 0, one.name
-
-
-def packed(work: UndoPlan) -> bytes:
+def packed(work: Iterable[Reverted]) -> bytes:
     """Return a restoration as it is recorded."""
-    entries = [[one.name, one.present, one.wanted] for one in work.entries]
-    body = ["", entries, sorted(work.kept)]  # an earlier version had a tree in the first place
-    return json.dumps(body).encode()
+    # an earlier version had a tree in the first place, and more after the entries
+    return json.dumps(["", [[one.name, one.present, one.wanted] for one in work]]).encode()
 
 
-def unpacked(body: bytes | None) -> UndoPlan:
+def unpacked(body: bytes | None) -> tuple[Reverted, ...]:
     """Return the restoration that is on record; raises StoreError where that is missing or damaged."""
     try:
-        _, entries, *rest = json.loads(body or b"")
-        restored = tuple(
-            Reverted(name, was and Entry(*was), wanted and Entry(*wanted))
-            for name, was, wanted in entries
+        _, entries, *_ = json.loads(body or b"")
+        found = (
+            Reverted(n, was and Entry(*was), then and Entry(*then)) for n, was, then in entries
         )
-        return UndoPlan(restored, frozenset(rest[0] if rest else ()))
+        # an earlier version brought empty folders back
+        return tuple(one for one in found if not (one.wanted and stat.S_ISDIR(one.wanted.mode)))
     except (ValueError, TypeError) as error:
         why = "the record of what the undo restores is missing or damaged"
         raise StoreError(f"{why}: {error}") from None

@@ -6,9 +6,8 @@ completed before the goal does anything else. Restoring an entry twice changes n
 
 import asyncio
 import contextlib
-import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -42,7 +41,6 @@ from clew_shared.record.state import State
 from clew_shared.record.touched import NAMES_MAX
 from clew_shared.snapshots.entries import Reverted
 from clew_shared.snapshots.names import batches
-from clew_shared.snapshots.plan import UndoPlan
 from clew_shared.snapshots.store import SnapshotStore, at
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
@@ -52,9 +50,10 @@ from clew_shared.wire.executor import RESTORE_MAX
 log = structlog.get_logger()
 
 ELSEWHERE = "the workspace is another folder now"
-GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
-GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
-GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
+GIT_LOG = (
+    "git --no-pager -c log.showSignature=false -c core.fsmonitor=false "
+    "log --oneline --no-decorate -n 20 --end-of-options"
+)
 GIT_LOG_S = 20.0
 END_S = 10.0
 BATCH_CHARS = 200_000
@@ -100,13 +99,12 @@ class WorkspaceVisit:
         work = await asyncio.to_thread(planning.restoration, result.plan)
         event = snap.UndoStarted(
             at=time.time(), scope=span.scope, task_idx=span.place[0], subtask_idx=span.place[1],
-            first=span.first, last=span.last, entries=len(work.entries),
-            workspace=core.state.workspace,
+            first=span.first, last=span.last, entries=len(work), workspace=core.state.workspace,
         )  # fmt: skip
         begun = await self._begin(event, work)
         return await self._restore(begun, work, result)
 
-    async def _begin(self, event: snap.UndoStarted, work: UndoPlan) -> int:
+    async def _begin(self, event: snap.UndoStarted, work: Sequence[Reverted]) -> int:
         body = await asyncio.to_thread(planning.packed, work)
         with self._parts.goals.entering(self._core):
             begun = self._core.emit(event, body)
@@ -125,32 +123,31 @@ class WorkspaceVisit:
         assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
         then, now, result = started.workspace, state.workspace, UndoResult(of_undo(started))
         if then and now and not then.is_same(now):
-            failed = dict.fromkeys((one.name for one in work.entries), ELSEWHERE)
-            return await self._finish(begun, work, [], replace(result, failed=failed))
+            failed = dict.fromkeys((one.name for one in work), ELSEWHERE)
+            return await self._finish(begun, [], replace(result, failed=failed))
         return await self._restore(begun, work, result)
 
-    async def _restore(self, begun: int, work: UndoPlan, result: UndoResult) -> UndoResult:
+    async def _restore(
+        self, begun: int, work: Sequence[Reverted], result: UndoResult
+    ) -> UndoResult:
         """Restore what is on record, some entries at a time; those that are restored already stay as they are."""
         own, failed = list[tuple[str, str]](), dict[str, str]()
-        for part in batches(work.entries, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
-            kept = planning.kept_folders(part, work.kept)
-            request = wire.RestoreRequest(entries=tuple(part), kept=kept)
-            done = await self._executor.restore(request)
+        for part in batches(work, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
+            done = await self._executor.restore(wire.RestoreRequest(entries=tuple(part)))
             own += done.restored
             failed |= dict.fromkeys(done.left, "") | done.faults
-        result = await self._finish(begun, work, own, replace(result, failed=failed))
+        result = await self._finish(begun, own, replace(result, failed=failed))
         with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
             await self.snapshot("undone")
         return result
 
     async def _finish(
-        self, begun: int, work: UndoPlan, own: list[tuple[str, str]], result: UndoResult
+        self, begun: int, own: list[tuple[str, str]], result: UndoResult
     ) -> UndoResult:
         """Record that an undo is complete."""
-        folders = {one.name for one in work.entries if one.is_folder}
         event = snap.UndoFinished(
             at=time.time(), of=begun, restored=len(own), own=tuple(own[:NAMES_MAX]),
-            folders=sum(name in folders for name, _ in own), resumed=result.first is None,
+            resumed=result.first is None,
             left=tuple(result.failed)[:NAMES_MAX], left_total=len(result.failed),
         )  # fmt: skip
         await self._parts.goals.emit(self._core, event)
@@ -160,32 +157,25 @@ class WorkspaceVisit:
         """Return what an undo leaves to a person to do in git, where that has changed since."""
         git = NOTHING_IN_GIT.copy()
         if before is None or now is None:
-            git["git_gone"], git["git_made"] = before is not None, now is not None
+            git["git_gone"] = before is not None
             return git
         if before.has_moved_to(now):
             was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
             commits = list[str]()  # newest first
             if before.commit and now.commit and before.commit != now.commit:
-                commits = await self._said(f"{GIT_LOG} {before.commit}..{now.commit} --")
-            git["moved"] = MovedView(before=was, now=is_now, commits=[*map(redact, commits)])
+                commits = await self._commits(f"{before.commit}..{now.commit}")
+            git["moved"] = MovedView(before=was, now=is_now, commits=commits)
         git["staged"] = before.index != now.index
-        if before.stash is not None and before.stash != now.stash:
-            # The commit of each stash with its name and text, newest first; none where git fails.
-            lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
-            if before.stash and before.stash not in {commit for commit, _, _ in lines}:
-                git["lost_stash"] = before.stash
-            else:
-                new = itertools.takewhile(lambda line: line[0] != before.stash, lines)
-                git["stashes"] = [redact(text) for _, _, text in new]
         return git
 
-    async def _said(self, cmd: str) -> list[str]:
-        """Return what a command prints, which runs as those of the goal do; [] where it fails."""
+    async def _commits(self, between: str) -> list[str]:
+        """Return a line on each commit; git runs as the goal's commands do. [] where it fails."""
         request = wire.CheckRequest(
-            name="git", cmd=cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
-        )
+            name="git", cmd=f"{GIT_LOG} {between} --", timeout_s=GIT_LOG_S, output_bytes=10_000,
+            own=False,
+        )  # fmt: skip
         done = await self._executor.check(request)
-        return done.output.splitlines() if done.result == "success" else []
+        return redact(done.output).splitlines() if done.result == "success" else []
 
 
 def rows_of(parts: DaemonParts, goal: str) -> Rows:
@@ -276,18 +266,15 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "plan": result.digest,
         "done": result.finished is not None,
         "resumed": finished.resumed,
-        "restored": finished.restored - finished.folders,
-        "folders": finished.folders,
+        "restored": finished.restored,
         "gone": cut(name_view(one.path, why=one.why, bytes=one.bytes) for one in result.gone),
         "gone_total": len(result.gone),
         "entries": cut(map(_entry, plan.restore)),
         "entries_total": len(plan.restore),
-        "entries_files": sum(not one.is_folder for one in plan.restore),
         "left": cut(map(_entry, plan.left)),
         "left_total": len(plan.left),
         "changed": cut(map(name_view, changed)),
-        "failed": cut(_failed(name, why) for name, why in failed.items()),
-        "can_retry": any(why not in wire.FINAL_FAULTS for why in failed.values()),
+        "failed": cut(name_view(name, reason=redact(why)) for name, why in failed.items()),
         "left_out": left_out.left_out_total,
         "left_out_names": [name_view(one.path, why=one.why) for one in left_out.left_out[:10]],
         "ended": state.ended,
@@ -300,11 +287,4 @@ def _entry(one: Reverted) -> NameView:
     more: NameView = {"action": action if one.wanted else "remove"}
     if one.reason:
         more["reason"] = one.reason
-    elif one.is_folder:
-        more["folder"] = True
     return name_view(one.name, **more)
-
-
-def _failed(name: str, why: str) -> NameView:
-    stays = {"stays": True} if why == wire.NOT_EMPTY else {}
-    return name_view(name, reason=redact(why), **stays)

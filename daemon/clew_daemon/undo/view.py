@@ -12,7 +12,7 @@ BYTES_SHOWN = 1_000_000
 
 
 class NameView(TypedDict, total=False):
-    """A name of the workspace, what is done to it, why it is left, and whether it stays for good (`stays`).
+    """A name of the workspace, what is done to it, and why it is left.
 
     `path` is always there, `quoted` where that is another one.
     """
@@ -22,8 +22,6 @@ class NameView(TypedDict, total=False):
     action: str
     reason: str
     why: str
-    folder: bool
-    stays: bool
     bytes: int
 
 
@@ -38,16 +36,12 @@ class MovedView(TypedDict):
 class GitView(TypedDict):
     """What an undo of files leaves to a person to do in git; where HEAD has `moved`, nothing is restored.
 
-    `git_gone`: the repository is not there any more; `git_made`: there was none. `stashes` are new, and `lost_stash` is
-    the commit of one that is not in the list any more.
+    `git_gone`: the repository is not there any more; `staged`: what is staged has changed.
     """
 
     moved: MovedView | None
     git_gone: bool
-    git_made: bool
     staged: bool
-    stashes: list[str]
-    lost_stash: str
 
 
 class UndoView(GitView):
@@ -61,25 +55,20 @@ class UndoView(GitView):
     done: bool
     resumed: bool
     restored: int
-    folders: int
     gone: list[NameView]
     gone_total: int
     entries: list[NameView]
     entries_total: int
-    entries_files: int
     left: list[NameView]
     left_total: int
     changed: list[NameView]
     failed: list[NameView]
-    can_retry: bool
     left_out: int
     left_out_names: list[NameView]
     ended: bool
 
 
-NOTHING_IN_GIT = GitView(
-    moved=None, git_gone=False, git_made=False, staged=False, stashes=[], lost_stash=""
-)
+NOTHING_IN_GIT = GitView(moved=None, git_gone=False, staged=False)
 
 
 def name_view(name: str, **more: object) -> NameView:

@@ -32,7 +32,6 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
     branch: Annotated[str, AfterValidator(branch_name)] = ""
     commit: Annotated[str, AfterValidator(commit_name)] = ""  # of HEAD
     index: str = ""  # its digest
-    stash: str | None = None  # the commit of the newest stash, None where it is not known
     staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
     staged_total: int = -1  # of these, -1 where that is not known
 
@@ -53,7 +52,6 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
-    inner: dict[str, str] | None = None  # the commit of each repository below, by its quoted folder
     ignored: tuple[str, ...] = ()  # some quoted names that git ignores; of the first snapshot only
     # actions that the end of the worker cut off: it has what they did
     cut_off: tuple[int, ...] = ()
@@ -90,7 +88,6 @@ class UndoStarted(GoalEvent, frozen=True):
     first: int  # the snapshots whose difference is reverted, by number
     last: int | None = None
     entries: int = 0
-    theirs: bool = False  # of an earlier version, which could overwrite what others had changed
     workspace: Identity | None = None
 
     def into(self, state: State) -> None:
@@ -104,7 +101,6 @@ class UndoFinished(GoalEvent, frozen=True):
 
     of: int
     restored: int = 0
-    folders: int = 0  # of the restored ones
     own: tuple[tuple[str, str], ...] = ()  # the names that it restored, with their objects
     left: tuple[str, ...] = ()  # what had changed meanwhile, or could not be restored
     left_total: int = 0

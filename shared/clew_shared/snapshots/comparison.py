@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from clew_shared.snapshots.entries import LEFT_OUT, Change, Changes, as_seen
+from clew_shared.snapshots.entries import LEFT_OUT, Change, Changes
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 
@@ -21,7 +21,7 @@ FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
 
 
 class ChangedFile(NamedTuple):
-    """A file, symlink or empty folder that differs, by quoted name, and by how many lines.
+    """A file or symlink that differs, by quoted name, and by how many lines.
 
     `old_path` is that of a renamed file, else "". `left_out`: a snapshot does not have it, so nothing else is known of
     it. `modes` are its `st_mode` before and after, 0 for nothing or not known.
@@ -33,7 +33,6 @@ class ChangedFile(NamedTuple):
     added: int = 0
     removed: int = 0
     binary: bool = False
-    folder: bool = False
     left_out: bool = False
     modes: tuple[int, int] = (0, 0)
 
@@ -52,7 +51,7 @@ class Comparison:
         renamed = {one.old_path for one in counts.values()}
         return [
             _described(change, counts.get(path) or ChangedFile(path))
-            for path, change in sorted(as_seen(self.changes).items())
+            for path, change in sorted(self.changes.items())
             if path in counts or path not in renamed
         ]
 
@@ -86,7 +85,6 @@ class Comparison:
 
 def _described(change: Change, counted: ChangedFile) -> ChangedFile:
     before, after = change
-    left_out = LEFT_OUT in change
     status: FileStatus = "renamed" if counted.old_path else "added"
     if before and not counted.old_path:
         status = "modified" if after else "deleted"
@@ -94,8 +92,7 @@ def _described(change: Change, counted: ChangedFile) -> ChangedFile:
             status = "mode"
     return counted._replace(
         status=status,
-        folder=not left_out and not any(entry and entry.id for entry in change),
-        left_out=left_out,
+        left_out=LEFT_OUT in change,
         modes=(before.mode if before else 0, after.mode if after else 0),
     )
 
@@ -116,6 +113,6 @@ def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Co
 
 def _line(name: str, change: Change) -> bytes:
     after = change[1]
-    if after is None or not after.id:
+    if after is None:
         return b"0 %s\t%s\0" % (b"0" * 40, unquoted(name))
     return b"%o %s\t%s\0" % (after.git_mode, after.id.encode(), unquoted(name))

@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from clew_shared.snapshots.names import folders_above, quoted
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import FILES, MODES, SnapshotStore
 
 
 class Entry(NamedTuple):
-    """A file, a symlink or an empty folder: its mode as in `st_mode`, and its git object ("" for a folder)."""
+    """A file or a symlink: its mode as in `st_mode`, and its git object.
+
+    An empty folder ("") only says that it was there: as in git, no change is one of folders.
+    """
 
     mode: int
     id: str
@@ -32,10 +35,9 @@ Changes = dict[str, Change]
 Listing = dict[str, Entry]
 """The entries of a snapshot by quoted name."""
 
-Reason = Literal["", "shared", "unknown", "later", "left_out", "repository", "commits"]
+Reason = Literal["", "shared", "unknown", "later", "left_out", "repository"]
 """Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
-changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git
-repository that is new, or has other commits now."""
+changed again afterwards, a snapshot does not have it (or what is in its folder), or it is a git repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class Reverted:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is, or was, an empty folder and no file."""
-        return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
+        """Whether it is a folder that is removed where it is empty."""
+        return self.wanted is None and self.present is not None and stat.S_ISDIR(self.present.mode)
 
     @property
     def is_gone(self) -> bool:
@@ -91,21 +93,16 @@ def modes_text(modes: Mapping[str, int]) -> bytes:
 
 
 def differences(before: Listing, after: Listing) -> Changes:
-    """Return what differs between two snapshots."""
-    return {
-        name: (before.get(name), after.get(name))
-        for name in before.keys() | after.keys()
-        if before.get(name) != after.get(name)
-    }
+    """Return what differs between two snapshots, but for folders."""
+    names = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    found = {name: (_file(before.get(name)), _file(after.get(name))) for name in names}
+    return {name: change for name, change in found.items() if change != (None, None)}
+
+
+def _file(entry: Entry | None) -> Entry | None:
+    return None if entry and stat.S_ISDIR(entry.mode) else entry
 
 
 def changes(store: SnapshotStore, old: str, new: str) -> Changes:
     """Return what differs between two snapshots by their trees; raises StoreError. Blocks."""
     return {} if old == new else differences(listing(store, old), listing(store, new))
-
-
-def as_seen(found: Changes) -> Changes:
-    """Return changes without folders that are empty only in a snapshot, since it left out what is below them."""
-    closed = (name for name, change in found.items() if LEFT_OUT in change)
-    full = {folder for name in closed for folder in folders_above(name)}
-    return {name: change for name, change in found.items() if name not in full}

@@ -1,8 +1,8 @@
 """Whose each change is, and what undo restores; pure rules over the record (docs/snapshots.md).
 
 A name is the goal's if it was changed during an action or a check, and someone else's if it was changed while none was
-running. What is someone else's is never restored, unless a person asks for exactly that. Objects are compared only
-where no executor has watched, or not all names are on record.
+running. What is someone else's is never restored. Objects are compared only where no executor has watched, or not all
+names are on record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Listed = Callable[[str], "Listing"]
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What an undo restores and leaves, sorted by name; `kept` are the folders that stay even if they become empty."""
+    """What an undo restores and leaves, sorted by name; `kept` has the folders that stay, even if they become empty."""
 
     entries: tuple[Reverted, ...] = ()
     kept: frozenset[str] = frozenset()
@@ -99,7 +99,8 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     above_closed = {above for name in closed for above in folders_above(name)}
     entries = []
     in_the_way = {name for name, entry in now.items() if not stat.S_ISDIR(entry.mode)}
-    for name in sorted(changed.keys() & own):  # a folder comes before what is in it
+    # What is in the place of a folder comes before what was in that.
+    for name in sorted(changed.keys() & own):
         wanted, present = changed[name]
         reason: Reason = ""
         hidden = closed and not closed.isdisjoint((name, *folders_above(name)))
@@ -116,7 +117,6 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
         if not reason:
             in_the_way.discard(name)
         entries.append(Reverted(name, present, wanted, reason))
-    others.difference_update(one.name for one in entries)
     return UndoPlan(tuple(entries), frozenset(others | folders_of(was)))
 
 

@@ -18,13 +18,6 @@ from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1024 * 1024
 
-NOT_EMPTY = "it is not empty, and no snapshot has what is in it"
-LEFT_OUT_FAULT = "it was left out of the snapshot"
-SPECIAL = "it is not a regular file now"
-DAMAGED = "its content in the store is damaged"
-FINAL_FAULTS = (NOT_EMPTY, LEFT_OUT_FAULT, SPECIAL, DAMAGED)
-"""Why an entry cannot be restored by a second try, either."""
-
 RESTORE_MAX = 200
 """How many entries one request restores: names have up to 16 KiB when quoted."""
 
@@ -98,10 +91,9 @@ class SnapshotRequest(Numbered):
 
 
 class RestoreRequest(Numbered):
-    """Restore entries from the store, in order; folders that become empty are removed, but for those of `kept`."""
+    """Restore entries from the store, in order; a folder is removed where it is empty, and is in no answer."""
 
     type: Literal["restore"] = "restore"
-    kept: tuple[str, ...] = ()
     entries: tuple[Reverted, ...]
 
 

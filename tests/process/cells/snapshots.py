@@ -61,37 +61,33 @@ class Snapshots:
         check(self.store, answer.tree)
         return answer.tree
 
-    def ask_to_restore(self, tree, entries):
-        """Ask for entries of a snapshot; its folders are kept."""
+    def restore(self, entries):
         self.asked += 1
-        kept = tuple(folders_of(listing(self.store, tree)))
-        self.hands.send(RestoreRequest(id=self.asked, kept=kept, entries=entries))
-
-    def restore(self, tree, entries):
-        self.ask_to_restore(tree, entries)
+        self.hands.send(RestoreRequest(id=self.asked, entries=entries))
         answer = self.hands.receive()
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer
 
     def changed(self, before, after):
-        """Run two scripts with a snapshot after each; the first one, and what restores it."""
+        """Run two scripts with a snapshot after each; return what restores the first one."""
         self.sh(before)
         base = self.tree()
         self.sh(after)
-        return base, self.entries(self.tree(), base)
+        return self.entries(self.tree(), base)
 
     def back(self, tree):
         """Restore everything to a snapshot; return the answer."""
-        return self.restore(tree, self.entries(self.tree(), tree))
+        return self.restore(self.entries(self.tree(), tree))
 
     def entries(self, now, wanted):
         """What restores `wanted` where `now` is there, in its order."""
         found = [
             Reverted(name=name, present=present, wanted=then)
-            for name, (present, then) in changes(self.store, now, wanted).items()
+            for name, (present, then) in sorted(changes(self.store, now, wanted).items())
             if LEFT_OUT not in (present, then)
         ]
-        return restoration(UndoPlan(tuple(found))).entries
+        kept = frozenset(folders_of(listing(self.store, wanted)))
+        return restoration(UndoPlan(tuple(found), kept))
 
     def listed(self, tree):
         """The names in a snapshot, as they are quoted."""

@@ -11,15 +11,15 @@ pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
 BEFORE = (
-    "mkdir -p a/b empty 'closed folder' gone/deeper; echo 1 > a/b/file; ln -s a link; echo x > run; chmod 755 run; "
+    "mkdir -p a/b 'closed folder' gone/deeper; echo 1 > a/b/file; ln -s a link; echo x > run; chmod 755 run; "
     "echo s > secret; chmod 600 secret; chmod 700 'closed folder'; echo 2 > 'closed folder/in'; "
     "echo d > gone/deeper/x; echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; "
     "echo 4 > 'new\nline'"
 )
 AFTER = (
-    "echo 2 > a/b/file; rm link; ln -s run link; chmod 644 run; echo t >> secret; rm -r empty gone; "
+    "echo 2 > a/b/file; rm link; ln -s run link; chmod 644 run; echo t >> secret; rm -r gone; "
     "rm swapped; mkdir -p swapped/sub; echo n > swapped/sub/x; rm -r other; echo o > other; "
-    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; "
+    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; "
     "rm 'new\nline'; echo x > 'closed folder/more'; mkdir own; echo y > own/z"
 )
 
@@ -43,11 +43,11 @@ def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(one, cut):
     before, base = picture(one.workspace), one.tree()
     one.sh(AFTER)
     entries = one.entries(one.tree(), base)
-    one.restore(base, entries[:cut])
+    one.restore(entries[:cut])
     drafts = (".clew-undo.tmp", "a/b/.clew-undo.tmp")
     for name in drafts:
         (one.workspace / name).write_text("half")
-    assert one.restore(base, entries).left == ()
+    assert one.restore(entries).left == ()
     assert picture(one.workspace) == before
 
 
@@ -69,10 +69,10 @@ CHANGED_SINCE = {
 @pytest.mark.parametrize("what", CHANGED_SINCE)
 def test_what_has_changed_since_is_left(one, what):
     before, after, since = CHANGED_SINCE[what]
-    base, entries = one.changed(before, after)
+    entries = one.changed(before, after)
     one.sh(since)
     present = states(one.workspace)
-    answer = one.restore(base, entries)
+    answer = one.restore(entries)
     assert (answer.restored, answer.left) == ((), ("f",))
     assert states(one.workspace) == present
 
@@ -87,7 +87,7 @@ def states(folder):
 
 
 def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(one, home):
-    base, entries = one.changed(
+    entries = one.changed(
         "mkdir d; echo 1 > d/f; mkdir e", "echo 2 > d/f; echo new > d/new; rmdir e"
     )
     outside = home / "private" / "outside"
@@ -97,7 +97,7 @@ def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(one, home):
     (outside / "f").chmod(0o644)
     (outside / "new").write_text("new\n")
     one.sh(f"rm -r d; ln -s {outside} d")
-    answer = one.restore(base, entries)
+    answer = one.restore(entries)
     assert "d/f" in answer.left
     assert {path.name: path.read_text() for path in outside.iterdir()} == {
         "f": "2\n",
@@ -106,17 +106,17 @@ def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(one, home):
 
 
 def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(one):
-    base, (entry,) = one.changed("echo 1 > f", "echo 2 > f")
+    (entry,) = one.changed("echo 1 > f", "echo 2 > f")
     for name in ("../f", "/f", "a/../../f", "", ".", "a//f", ".git/config", "a/.GIT/hooks/x"):
         bad = replace(entry, name=name, present=None)
-        answer = one.restore(base, (bad,))
+        answer = one.restore((bad,))
         assert answer.faults == {name: "not a path of a snapshot"}, name
 
 
 def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_others(one):
-    base, (f, g) = one.changed("echo 1 > f; echo 1 > g", "echo 2 > f; echo 2 > g")
+    f, g = one.changed("echo 1 > f; echo 1 > g", "echo 2 > f; echo 2 > g")
     lost = replace(f, wanted=f.wanted._replace(id="0" * 40))
-    answer = one.restore(base, (lost, g))
+    answer = one.restore((lost, g))
     assert answer.faults == {"f": "the store does not have it"}
     assert [name for name, _ in answer.restored] == ["g"]
 
@@ -132,8 +132,8 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(one, ho
     loop = f"while :; do mv d real; ln -s {outside} d; rm d; mv real d; done"
     one.sh(f"({loop}) >/dev/null 2>&1 & echo $! > ../private/pid")
     for _ in range(10):
-        one.restore(base, one.entries(now, base))
-        one.restore(now, one.entries(base, now))
+        one.restore(one.entries(now, base))
+        one.restore(one.entries(base, now))
     one.hands.sh("kill $(cat ../private/pid)")
     assert list(outside.iterdir()) == []
 
@@ -141,8 +141,7 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(one, ho
 @pytest.mark.parametrize("side", ["present", "wanted"])
 def test_what_was_left_out_of_a_snapshot_is_never_restored(one, side):
     one.sh("echo x > file")
-    tree = one.tree()
     sides = {"present": None, "wanted": None} | {side: LEFT_OUT}
-    answer = one.restore(tree, (Reverted(name="file", **sides),))
+    answer = one.restore((Reverted(name="file", **sides),))
     assert answer.faults == {"file": "it was left out of the snapshot"}
     assert (one.workspace / "file").read_text() == "x\n"

@@ -65,8 +65,8 @@ def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json:
         if not parameters.can_ask():
             raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
         answer, text = _converse(instance, meant, again)
-    failed = bool(answer["moved"] or _has_failed(answer) or answer["changed"])
-    if (yes or not as_json) and not (answer["restored"] or answer["folders"]):  # and should have
+    failed = bool(answer["moved"] or answer["failed"] or answer["changed"])
+    if (yes or not as_json) and not answer["restored"]:  # and should have
         failed = failed or bool(answer["left_total"] or answer["entries_total"])
     show(answer, text, as_json=as_json, failed=failed)
 
@@ -86,8 +86,7 @@ def _converse(
     plan = _ask(instance, **meant)
     if plan["resumed"]:
         return plan, done_lines(plan, again, shown=False)
-    would = _counted(plan["entries_files"], plan["entries_total"] - plan["entries_files"])
-    where = clean(plan["workspace"])
+    would, where = counted(plan["entries_total"], "file"), clean(plan["workspace"])
     head = f"{would} would be restored in {where} (undo of {_what(plan)}):"
     print_lines(_nothing_lines(plan) or _plan(plan, head))
     if plan["moved"] or not plan["entries_total"]:
@@ -103,15 +102,13 @@ def _converse(
 
 
 SHOWN_MAX = 200  # how many names each list shows; `--json` has more
-STASHES_SHOWN = 5
 ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
 REASONS = {
     "shared": "someone else changed it too",
     "unknown": "it is not known who changed it",
     "later": "it was changed again later",
-    "left_out": "no snapshot has it, or what is in it",
+    "left_out": "no snapshot has it, or what is in its folder",
     "repository": "a git repository: an undo removes none",
-    "commits": "a git repository with other commits than before",
 }
 WHY_GONE = {
     "large": "above [snapshots] max_file_mb",
@@ -131,20 +128,20 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     where = f"in {clean(answer['workspace'])}"
     ended = [
         *_rows("Not restored:", faults, len(faults), action=False),
-        _bold(f"{_counted(answer['restored'], answer['folders'])} restored {where}.", "green"),
+        _bold(f"{counted(answer['restored'], 'file')} restored {where}.", "green"),
     ]
     if answer["resumed"]:
         return [_bold(f"The undo of {_what(answer)} was interrupted, and is complete now."), *ended]
     if nothing := _nothing_lines(answer):
         return nothing
     if not answer["done"]:
-        left = [*_left_lines(answer), *_git_lines(answer)]
-        return [*_gone_lines(answer), _bold("Nothing was restored."), *left]
+        left = _left_lines(answer)
+        return [*_gone_lines(answer), _bold("Nothing was restored."), *left, *_git_lines(answer)]
     if not shown:
         ended = [*_plan(answer, f"Undo of {_what(answer)}:"), *ended]
-    if answer["can_retry"]:
+    if answer["failed"]:
         ended.append([(f"`{clean(again)}` again tries to restore the rest.", "")])
-    elif not _has_failed(answer) and (answer["restored"] or answer["folders"]):
+    elif answer["restored"]:
         ended.append([(f"`{clean(again)}` again reverts this undo.", "")])
     return ended
 
@@ -198,25 +195,13 @@ def _left_lines(answer: UndoView) -> list[Line]:
     return _rows(head, answer["left"], total, action=False)
 
 
-def _has_failed(answer: UndoView) -> bool:
-    return any("stays" not in one for one in answer["failed"])
-
-
 def _git_lines(answer: UndoView) -> Iterator[Line]:
     """Yield what is left to a person to do in git."""
     if answer["git_gone"]:
         gone = "The git repository is gone, in no snapshot: `.git` may have been renamed, or a clone has it."
         yield _bold(gone, "red")
-    said = [f"New in the stash: {clean(one)}" for one in answer["stashes"][:STASHES_SHOWN]]
-    if said:
-        said.append("`git stash pop` takes the newest out; `git stash drop` removes it.")
-    if answer["git_made"]:
-        said.append("There was no git repository before. It stays: `rm -rf .git` removes it.")
     if answer["staged"]:
-        said.append("What is staged in git has changed. An undo leaves that to you.")
-    if stash := answer["lost_stash"]:
-        said.append(f"A stash was dropped; while git keeps it: `git stash apply {stash}`")
-    yield from ([(one, "yellow")] for one in said)
+        yield [("What is staged in git has changed. An undo leaves that to you.", "yellow")]
 
 
 def _gone_lines(answer: UndoView) -> Iterator[Line]:
@@ -255,12 +240,6 @@ def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = 
 def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:
     more = total - len(shown)
     return [[(f"  … {more} more (--json lists up to 5,000)", "dim")]] if more > 0 else []
-
-
-def _counted(files: int, folders: int) -> str:
-    parts = [counted(files, "file")] if files or not folders else []
-    parts += [counted(folders, "empty folder")] if folders else []
-    return " and ".join(parts)
 
 
 def _what(answer: UndoView) -> str:

@@ -14,16 +14,15 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from clew_shared.files import closing, write_whole
+from clew_shared.files import write_whole
 from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import batches, folders_above, quoted
+from clew_shared.snapshots.names import batches, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
-from clew_worker.executor.workspace import FOLDER, open_beneath
+from clew_worker.executor.workspace import open_beneath
 from clew_worker.executor.world.git import GitState
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
-_INNER_MAX = 100
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 _CUT = re.compile(r"signal 7|failed to read|short read")
@@ -38,7 +37,7 @@ class Index:
 
     `covered` says what is passed over; `max_file_bytes` is the size of the largest file that is taken in, `room` how
     many bytes may be. `left_out` has why what is left out cannot be kept, by path, with the size of what is too large,
-    else 0; `inner` are the folders below that are git repositories, once `modes` has looked.
+    else 0.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class Index:
         self._max_file_bytes = max_file_bytes
         self._room = room
         self.left_out: dict[str, tuple[str, int]] = {}
-        self.inner: list[str] = []
 
     def changed(self, rules: str) -> tuple[list[str], set[str]]:
         """Return what git finds changed, new or gone by rules, an option of ls-files, and the repositories inside.
@@ -123,8 +121,6 @@ class Index:
                 if bits != (0o755 if bits & 0o100 else 0o644):
                     found[name] = bits
         found |= self._empty_folders(rules)
-        folders = sorted({folder for name in kept for folder in folders_above(name)})
-        self.inner = [one for one in folders if self._look(f"{one}/.git")][:_INNER_MAX]
         return len(kept), {quoted(os.fsencode(name)): mode for name, mode in found.items()}
 
     def ignored(self, rules: str) -> list[str]:
@@ -141,24 +137,22 @@ class Index:
     def _empty_folders(self, rules: str) -> dict[str, int]:
         """Return the modes of empty folders: git names the highest folder that has nothing of the index."""
         options = ("ls-files", "-o", "--directory", rules)
+        tops = [name for name in self._git.names(*options) if name.endswith("/")]
+        ignored = set(self._git.names(*options, "-i")) if tops else set()
+
+        def passed_over(folder: str) -> bool:
+            return self._covered(folder) or folder in ignored
+
         found: dict[str, int] = {}
-        left = [name for name in self._git.names(*options) if name.endswith("/")]
-        ignored = set(self._git.names(*options, "-i")) if left else set()
-        while left:
-            folder = left.pop()
-            info = self._look(folder)
-            if info is None or self._covered(folder) or folder in ignored:
-                continue
-            with (
-                contextlib.suppress(OSError),
-                closing(os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=self._root)) as at,
-                os.scandir(at) as listing,
-            ):
-                is_folder = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
-                if not is_folder:
-                    found[folder.rstrip("/")] = info.st_mode
-                elif ".git" not in is_folder:
-                    left += [f"{folder}{name}/" for name, below in is_folder.items() if below]
+        for top in itertools.filterfalse(passed_over, tops):
+            with contextlib.suppress(OSError):
+                for at, below, files, fd in os.fwalk(top.rstrip("/"), dir_fd=self._root):
+                    if not (below or files):
+                        found[at] = os.fstat(fd).st_mode
+                    is_repository = ".git" in (*below, *files)
+                    below[:] = [
+                        one for one in below if not (is_repository or passed_over(f"{at}/{one}/"))
+                    ]
         return found
 
     def _tell(self, names: Iterable[str], *args: str) -> None:

@@ -74,7 +74,7 @@ class StoredContents:
         data = git.stdout.read(size + 1)[:-1] if len(said) == 3 else b""
         if blob_id(data) != name:
             self.close()
-            raise StoreError(ex.DAMAGED)
+            raise StoreError("its content in the store is damaged")
         return data
 
 
@@ -85,8 +85,6 @@ class Restorer:
         self._root = workspace.fileno()
         self._store = SnapshotStore(Path(spec.sandbox.store), spec.git)
         self._until = 0.0
-        self._kept: set[str] = set()
-        self._emptied: set[str] = set()
 
     def restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         """Restore entries in their order; what cannot be restored is in the answer."""
@@ -94,15 +92,12 @@ class Restorer:
         left: list[str] = []
         faults: dict[str, str] = {}
         self._until = time.monotonic() + RESTORE_S
-        self._kept = {os.fsdecode(unquoted(name)) for name in request.kept}
         with contextlib.closing(StoredContents(self._store)) as contents:
             for entry in request.entries:
                 try:
-                    if entry.wanted is not None:
-                        self._remove_emptied()
                     self._restore(entry, contents)
-                    done = (entry.wanted.id or "/") if entry.wanted else ""
-                    restored.append((entry.name, done))
+                    if not entry.is_folder:
+                        restored.append((entry.name, entry.wanted.id if entry.wanted else ""))
                     continue
                 except _ChangedError:
                     pass
@@ -111,7 +106,6 @@ class Restorer:
                 except OSError as error:
                     faults[entry.name] = plain(OSError(error.errno, error.strerror))
                 left.append(entry.name)
-            self._remove_emptied()
         with contextlib.suppress(OSError), closing(self._open("")) as at:
             kernel.sync_disk(at)
         return ex.RestoreDone(
@@ -124,8 +118,10 @@ class Restorer:
         folder, _, name = path.rpartition("/")
         if time.monotonic() > self._until:
             raise StoreError(f"it took more than {RESTORE_S:.0f} s")
-        if entry.wanted is None:
-            self._emptied.add(folder)
+        if entry.is_folder:
+            with contextlib.suppress(OSError), closing(self._open(folder)) as at:
+                os.rmdir(name, dir_fd=at)
+            return
         is_new = entry.wanted is not None and entry.present is None
         try:
             at = made_folder(folder or ".", self._open, 0o755) if is_new else self._open(folder)
@@ -140,28 +136,14 @@ class Restorer:
             place = _Place(at, name)
             if place.holds(entry.wanted):
                 return
-            if entry.wanted is None and place.kind == stat.S_IFDIR and path in self._kept:
-                return
             if place.kind not in _KINDS:
-                raise StoreError(ex.SPECIAL)
+                raise StoreError("it is not a regular file now")
             if not place.holds(entry.present):
                 raise _ChangedError
             place.put(entry.wanted, contents)
 
     def _open(self, folder: str) -> int:
         return open_beneath(self._root, folder or ".", FOLDER, links=False)
-
-    def _remove_emptied(self) -> None:
-        """Remove the folders that have become empty, the deepest first, but for those that are kept."""
-        for emptied in sorted(self._emptied, key=len, reverse=True):
-            folder = emptied
-            with contextlib.suppress(OSError):
-                while folder and folder not in self._kept:
-                    above, _, name = folder.rpartition("/")
-                    with contextlib.suppress(FileNotFoundError), closing(self._open(above)) as at:
-                        os.rmdir(name, dir_fd=at)
-                    folder = above
-        self._emptied.clear()
 
 
 class _Place:
@@ -179,47 +161,28 @@ class _Place:
         return None
 
     def holds(self, side: Entry | None) -> bool:
-        """Return whether exactly this is there."""
+        """Return whether exactly this is there; a folder is nothing."""
         if side is None or self._info is None:
-            return side is None and self._info is None
-        if stat.S_IFMT(side.mode) != self.kind:
-            return False
-        if stat.S_ISLNK(side.mode):
+            return side is None and self.kind in (0, stat.S_IFDIR)
+        if stat.S_ISLNK(side.mode) and stat.S_ISLNK(self._info.st_mode):
             return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == side.id
-        if stat.S_ISDIR(side.mode) or side.mode != self._info.st_mode:
-            return side.mode == self._info.st_mode
+        if side.mode != self._info.st_mode:
+            return False
         digest, is_whole = hash_of_file(self._at, self._name, _COMPARED_BYTES_MAX)
         return is_whole and digest.hexdigest() == side.id
 
     def put(self, wanted: Entry | None, contents: StoredContents) -> None:
         """Put something in the place of what is there; _ChangedError where that has changed since."""
-        if wanted is None:
-            self._clear()
-        elif stat.S_ISDIR(wanted.mode):
-            if self.kind != stat.S_IFDIR:
-                self._clear()
-                os.mkdir(self._name, dir_fd=self._at)
-            with closing(os.open(self._name, FOLDER | os.O_NOFOLLOW, dir_fd=self._at)) as folder:
-                os.fchmod(folder, stat.S_IMODE(wanted.mode))
-        else:
+        if wanted is not None:
             self._put_file(wanted, contents.read(wanted.id))
+        else:
+            self._check()
+            os.unlink(self._name, dir_fd=self._at)
 
     def _check(self) -> None:
         now = self._look()
         if (now and stamp_of(now)) != (self._info and stamp_of(self._info)):
             raise _ChangedError
-
-    def _clear(self) -> None:
-        self._check()
-        try:
-            if self.kind == stat.S_IFDIR:
-                os.rmdir(self._name, dir_fd=self._at)
-            elif self._info is not None:
-                os.unlink(self._name, dir_fd=self._at)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise StoreError(ex.NOT_EMPTY) from None
-            raise
 
     def _put_file(self, wanted: Entry, data: bytes) -> None:
         try:
@@ -234,7 +197,7 @@ class _Place:
                     os.fchmod(file.fileno(), stat.S_IMODE(wanted.mode))
                     os.fsync(file.fileno())
             if self.kind == stat.S_IFDIR:
-                self._clear()
+                os.rmdir(self._name, dir_fd=self._at)
                 self._info = None
             self._check()
             os.rename(_DRAFT, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
@@ -257,7 +220,7 @@ def _remove_draft(at: int) -> None:
 def _path(entry: Reverted) -> str:
     """Return the path of an entry; StoreError where it could not be one of a snapshot."""
     if LEFT_OUT in (entry.present, entry.wanted):
-        raise StoreError(ex.LEFT_OUT_FAULT)
+        raise StoreError("it was left out of the snapshot")
     path = os.fsdecode(unquoted(entry.name))
     parts = path.split("/")
     if {"", ".", ".."}.intersection(parts) or ".git" in (part.lower() for part in parts):

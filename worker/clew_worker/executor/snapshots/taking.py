@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from clew_shared.files import closing
@@ -47,15 +47,6 @@ _COUNTS = re.compile(rb"(\d+) (file|insertion|deletion)")
 _INDEX, _DRAFT = "index", "index.new"
 
 
-@dataclass
-class _Taken:
-    """A snapshot as it is answered, the repositories in it, and what had been seen when it was taken."""
-
-    event: SnapshotTaken
-    inner: list[str]
-    seen: int = -1
-
-
 def _shown(names: Iterable[str]) -> list[str]:
     """Return the first names, as many as fit in an answer."""
     return fitting(names, lambda name: len(name.encode()), LEFT_OUT_MAX, NAMES_BYTES_MAX)
@@ -73,7 +64,8 @@ class SnapshotTaker:
         self._ignored = Ignored(self._ignore)
         self._root = Path(workspace.root)
         self._state = GitState(self._root)
-        self._last: _Taken | None = None
+        self._last: SnapshotTaken | None = None
+        self._seen = -1
         self._exclude = self._folder / "info" / "exclude"
 
     def take(self, request: SnapshotRequest, seen: int = -1) -> SnapshotDone:
@@ -99,7 +91,7 @@ class SnapshotTaker:
         if self._workspace.gone:
             raise StoreError("the workspace was removed")
         last, grew = self._last, 0
-        if last is None or seen < 0 or last.seen != seen or not self._store.exists:
+        if last is None or seen < 0 or self._seen != seen or not self._store.exists:
             at(self._folder, self._git or None)
             with contextlib.suppress(PermissionError):  # another user's
                 self._folder.chmod(0o700)  # a command can change it, but neither read nor write it
@@ -107,21 +99,17 @@ class SnapshotTaker:
                 self._store.make()
             before = bytes_used(self._folder / "objects")
             last = self._made(request, before)
-            changed = self._count(request.base, last.event.tree)
-            last.event, last.seen = last.event.model_copy(update={"changed": changed}), seen
-            self._last, grew = last, max(bytes_used(self._folder / "objects") - before, 0)
-        found = {
-            quoted(os.fsencode(one)): GitState(self._root / one).commit() for one in last.inner
-        }
+            last = last.model_copy(update={"changed": self._count(request.base, last.tree)})
+            self._last, self._seen = last, seen
+            grew = max(bytes_used(self._folder / "objects") - before, 0)
         now = {
             "bytes": grew,
             "git": self._state.place(),
-            "inner": {name: commit for name, commit in found.items() if commit is not None},
-            "ignored": () if request.base else last.event.ignored,
+            "ignored": () if request.base else last.ignored,
         }
-        return last.event.model_copy(update=now)
+        return last.model_copy(update=now)
 
-    def _made(self, request: SnapshotRequest, used: int) -> _Taken:
+    def _made(self, request: SnapshotRequest, used: int) -> SnapshotTaken:
         """Write a snapshot; if git fails, as where a file is cut that it has mapped, try again with a new index."""
         store = self._store.within(SNAPSHOT_S)
         for _ in range(TRIES - 1):
@@ -136,7 +124,7 @@ class SnapshotTaker:
             for path in self._folder.glob(left):
                 path.unlink(missing_ok=True)
 
-    def _drafted(self, store: SnapshotStore, request: SnapshotRequest, used: int) -> _Taken:
+    def _drafted(self, store: SnapshotStore, request: SnapshotRequest, used: int) -> SnapshotTaken:
         """Bring a draft of the index up to date, and write its tree; one that took too long is kept for the next."""
         draft, index = self._folder / _DRAFT, self._folder / _INDEX
         self._tidy()
@@ -152,10 +140,10 @@ class SnapshotTaker:
         except StoreSlowError:
             self._keep_draft()
             raise
-        self._keep_draft(is_durable=bool(self._last and self._last.event.tree == taken.event.tree))
+        self._keep_draft(is_durable=bool(self._last and self._last.tree == taken.tree))
         return taken
 
-    def _written(self, git: SnapshotStore, index: Index, base: str) -> _Taken:
+    def _written(self, git: SnapshotStore, index: Index, base: str) -> SnapshotTaken:
         rules = self._rules(index)
         option = f"--exclude-from={self._exclude}"
         names, _ = index.changed(option)
@@ -170,7 +158,7 @@ class SnapshotTaker:
         tree = git.run("mktree", data=entries.encode()).decode().strip()
         left_out = {quoted(os.fsencode(path)): why for path, why in sorted(index.left_out.items())}
         ignored = (quoted(os.fsencode(path)) for path in (() if base else index.ignored(option)))
-        event = SnapshotTaken(
+        return SnapshotTaken(
             tree=tree,
             files=count,
             left_out=tuple(
@@ -180,7 +168,6 @@ class SnapshotTaker:
             left_out_total=len(left_out),
             ignored=tuple(_shown(ignored)),
         )
-        return _Taken(event, index.inner)
 
     def _keep_draft(self, *, is_durable: bool = False) -> None:
         """Make all that was written durable, and only then have the draft as the index."""

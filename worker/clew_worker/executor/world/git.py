@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.record.snapshot_events import GitPlace
-from clew_shared.text.plain import commit_name, recordable
+from clew_shared.text.plain import recordable
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
@@ -48,15 +48,7 @@ class GitState:
             branch=names[-1].removeprefix("refs/heads/") if len(names) > 1 else "",
             commit=commit,
             index=self._staged(folder).hex(),
-            stash=commit_name(_ref(folder, "refs/stash")),
         )
-
-    def commit(self) -> str | None:
-        """Return the commit of HEAD, "" before the first; None for no HEAD."""
-        if (folder := self._folder()) is None:
-            return None
-        _, said, *rest = _resolve(folder)
-        return commit_name([said, *rest][-1]) if said else None
 
     def tracked(self) -> list[bytes]:
         """Return the paths in the index; none where it cannot be read."""
