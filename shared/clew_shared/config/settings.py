@@ -124,14 +124,15 @@ class _Source:
 
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
         self._origin = origin
-        self._lines = key_lines(text)
-        self._overrides: dict[Location, str] = {}  # variables, by the place that they set
+        self._where = {at: f"{origin}:{line}" for at, line in key_lines(text).items()}
         self._raw: dict[str, Any] = {}
         self._faults: list[tuple[str, str]] = []  # a place and a sentence
         self._parse(text)
         for name in filter(ENV_NAME.fullmatch, sorted(env)):
             parts = name.removeprefix("CLEW_").lower().split("__")
-            self._overrides[self._put(parts, _literal(env[name]))] = name
+            at = self._put(parts, _literal(env[name]))
+            self._where = {at[:n]: f"env {name}" for n in range(1, len(at))} | self._where
+            self._where[at] = f"env {name}"
 
     def loaded(self) -> Loaded:
         outdated = []
@@ -187,16 +188,8 @@ class _Source:
 
     def _place(self, location: Location) -> str:
         """Return where the key, or what is nearest around it, was written."""
-        for length in range(len(location), 0, -1):
-            at = location[:length]
-            if at in self._overrides:
-                return f"env {self._overrides[at]}"
-            if at in self._lines:
-                return f"{self._origin}:{self._lines[at]}"
-            inner = (name for place, name in self._overrides.items() if place[:length] == at)
-            if name := next(inner, None):
-                return f"env {name}"
-        return self._origin
+        places = (self._where.get(location[:n]) for n in range(len(location), 0, -1))
+        return next(filter(None, places), self._origin)
 
 
 def _literal(text: str) -> Any:
