@@ -7,10 +7,8 @@ held elsewhere in this folder (streams, records, most of the playbook) is not sa
 import json
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -97,18 +95,13 @@ def calls_made(ctx, steps):
     return made
 
 
-def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
-    standing = SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
-    monkeypatch.setattr("clew_worker.library.local.time", standing)
+def test_the_work_of_a_step_does_not_grow_with_the_history(opened):
     ctx = opened()
     calls_made(ctx, range(300))
-    published = Path(".agent_context/state.json").stat()
     early = calls_made(ctx, range(300, 350))
     calls_made(ctx, range(350, 900))
     late = calls_made(ctx, range(900, 950))
     assert late < early * 1.1
-    assert Path(".agent_context/state.json").stat().st_ino == published.st_ino
-    ctx.save()
     state = json.loads(Path(".agent_context/state.json").read_text())
     assert state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] == 950
 

@@ -38,9 +38,6 @@ from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
 
 LEDGER, ID_CHARS_MAX = "ledger.db", 40
-STATE_EVERY_S, STATE_LARGE_ACTIONS = 0.25, 200
-"""From this number of different actions in a scope, `state.json` is written at most so often."""
-_OF_ACTIONS = ("action_allowed", "action_finished")
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
@@ -67,7 +64,6 @@ class LocalGoal:
         self._ledger = _open(folder)
         self._files = ContextDir(str(folder.resolve()))
         self._history: HistoryFold | None = None  # None: rebuild the files
-        self._state_written = 0.0
         self._torn = True  # the state in memory differs from the ledger
         self._core = self._new_core()
         self.work = WorkState(self._core.state)
@@ -208,12 +204,8 @@ class LocalGoal:
     def _has_added(self, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
         lines = list(self._lines(history, ((one.seq, one.event) for one in done)))
         looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
-        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
-        can_wait = is_plain and len(self.state.loop_counts) >= STATE_LARGE_ACTIONS
-        view, now = None, time.monotonic()
-        if not can_wait or now - self._state_written >= STATE_EVERY_S:
-            view, self._state_written = state_view(self.state), now
-        return self._files.update(view, lines, history.loops if looped else None)
+        loops = history.loops if looped else None
+        return self._files.update(state_view(self.state), lines, loops)
 
     def _lines(self, history: HistoryFold, events: Iterable[tuple[int, Event]]) -> Iterator[View]:
         for seq, event in events:
