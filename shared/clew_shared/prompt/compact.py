@@ -1,7 +1,7 @@
 """The need-to-know text of a goal, `get_compact_context` (docs/context.md): a pure function of the state.
 
-Goal, active subtask, blocked actions and warnings are never dropped, only shortened; recent actions are dropped first,
-then notes, then finished work, then all other lines.
+Goal, active subtask, blocked actions and warnings are never dropped, only shortened; notes are dropped first, then
+finished work, then recent actions, then all other lines.
 """
 
 import json
@@ -15,7 +15,8 @@ from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
 
 RECENT_ACTIONS, FEEDBACK_SHOWN = 3, 2
-OUTPUT_CHARS, ARGS_CHARS, OVER_CHARS = 300, 120, 160
+OUTPUT_CHARS, ARGS_CHARS, NOTES_CHARS = 300, 120, 400
+OVER_SHOWN, OVER_CHARS = 10, 160
 BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
 ALWAYS_SHARE = 0.5  # up to this share of the room the lines that must stay displace no other
 SPACING_SHARE = 0.1  # headings and empty lines are left out where they would take more of the room
@@ -33,15 +34,11 @@ _WARNINGS = {
 class Keep(IntEnum):
     """The priority of a line: the lowest is dropped first."""
 
-    RECENT = 0
-    NOTES = 1
-    OVER = 2
+    NOTES = 0
+    OVER = 1
+    RECENT = 2
     USEFUL = 3
     ALWAYS = 4
-
-
-_SHARES = {Keep.OVER: 0.25, Keep.RECENT: 0.5, Keep.NOTES: 0.2}
-"""The share of the room that a kind may take where there is no room for all."""
 
 
 class Line(NamedTuple):
@@ -68,9 +65,6 @@ def compact_context(
     spacing = len(_text(lines, spaced=True)) - len(_text(lines, spaced=False))
     spaced = spacing <= SPACING_SHARE * max_chars
     limit = max_chars + 1 - spacing * spaced  # each line is counted with its end, the last has none
-    if _size(lines) > limit:
-        for keep, share in _SHARES.items():
-            lines = _newest(lines, keep, int(share * limit))
     always = [line.width for line in lines if line.keep is Keep.ALWAYS]
     excess = _size(lines) - limit - max(sum(always) - int(ALWAYS_SHARE * limit), 0)
     for line in sorted(lines, key=lambda one: one.keep):  # the lowest first, of those the oldest
@@ -96,18 +90,6 @@ def _text(lines: list[Line], *, spaced: bool) -> str:
     return "\n".join(texts)
 
 
-def _newest(lines: list[Line], keep: Keep, room: int) -> list[Line]:
-    """Leave of a kind only the newest lines that fit into the room; the last of them is cut."""
-    kept: list[Line] = []
-    for line in reversed(lines):
-        if line.keep is not keep:
-            kept.append(line)
-        elif room > 0:
-            kept.append(line.cut(max(min(len(line.text), room - 1), 1)))
-            room = room - line.width if room > line.width else 0
-    return kept[::-1]
-
-
 def _level(widths: list[int], room: int) -> int:
     """Return to how many characters the longest lines are cut so that all fit: each keeps its label."""
     for left, width in zip(range(len(widths), 0, -1), sorted(widths), strict=True):
@@ -128,6 +110,7 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
     task, subtask, following = state.task, state.subtask, state.next_pending()
     shown = subtask.actions[-recent_actions:] if subtask and recent_actions > 0 else []
     description, notes = one_line(state.goal.description), one_line(state.spec.notes)
+    notes = beginning(notes, NOTES_CHARS)
     goal = [
         Line(f"GOAL: {description}", Keep.ALWAYS),
         Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})"),
@@ -177,7 +160,7 @@ def _over(state: State) -> list[Line]:
                 continue
         tail = f": {one_line(result)}" if result else ""
         lines.append(f"{mark}: {one_line(subtask.description)}{tail}")
-    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
+    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines[-OVER_SHOWN:]]
 
 
 def _recent(state: State, actions: list[Action]) -> list[Line]:
