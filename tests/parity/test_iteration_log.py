@@ -48,13 +48,12 @@ def test_a_record_is_an_object_with_its_fields_as_attributes():
         if field != "cost":
             assert getattr(kept.tool_calls[0], field) == value
     assert kept.tool_calls[0].cost.tokens == kept.tool_calls[0].cost["tokens"] == 120
-
-
-def test_the_names_of_history_are_taken_for_those_of_the_record():
-    log = IterationLog()
+    assert log.reasoning_context() == [
+        "did search flask logging → found setup docs; werkzeug has its own logger"
+    ]
     log.add(record(calls=[{"name": "read_file", "args": {"path": "a"}, "result": "text of a"}]))
-    kept = log.records[0].tool_calls[0]
-    assert (kept.tool, kept.params, kept.raw_output) == ("read_file", {"path": "a"}, "text of a")
+    named = log.records[1].tool_calls[0]
+    assert (named.tool, named.params, named.raw_output) == ("read_file", {"path": "a"}, "text of a")
 
 
 def test_a_wrong_record_is_refused_with_every_fault_named_and_not_kept():
@@ -83,11 +82,3 @@ def test_reasoning_context_goes_by_relevance_and_by_time_within_it():
     log.add(record(2, calls=[call("d", "high"), call("e", "low"), call("f")]))
     tools = [line.split()[1] for line in log.reasoning_context()]
     assert tools == ["b", "d", "c", "f", "a", "e"]
-
-
-def test_a_reasoning_line_says_what_was_done_and_what_was_found():
-    log = IterationLog()
-    log.add(record())
-    assert log.reasoning_context() == [
-        "did search flask logging → found setup docs; werkzeug has its own logger"
-    ]

@@ -189,12 +189,10 @@ class RemoteGoal:
         self._stale = False
 
     def _show_probes(self) -> None:
-        """Show the agent's own probes; one is current while no later action may have changed anything."""
-        state = self._state
-        actions = [a for s in subtasks_of(state.goal) for a in s.actions if a.result != "blocked"]
+        """Show the agent's own probes; one is current while there was no later action."""
+        last = self._state.proofs.last_action
         for name, (passed, after) in self._probes.items():
-            changed = any(a.seq > after and a.changed is not False for a in actions)
-            state.probes[name] = ProbeSeen(passed, "before" if changed else "", after)
+            self._state.probes[name] = ProbeSeen(passed, "before" if last > after else "", after)
 
 
 def state_of(hello: HelloAnswer) -> State:
