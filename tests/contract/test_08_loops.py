@@ -26,47 +26,32 @@ def step(tool, args, result="failure", output="nope", changed=False):
 """
 
 
-def test_the_third_identical_action_is_refused(clew, loop):
-    goal = loop(STEP + "say([step('look', {'at': 1}) for _ in range(3)])")
-    assert [v for v, _ in clew.said(goal)[0]] == ["allowed", "allowed", "blocked"]
-    assert clew.goal(goal)["blocked_actions"]
+LOOK = "'look', {'at': 1}"
+RULES = {  # the call, how often, the config; which are allowed and which blocked, and why
+    "the third identical action is refused": (LOOK, 3, {}, "aab", "repetition"),
+    "reading passes once more with a word": (f"{LOOK}, 'success', 'same'", 4, {}, "aaab", "repetition"),
+    "alternation without progress is refused":
+        ("'ab'[n % 2], {}, 'success', 'ab'[n % 2]", 6, {"loops.repeat_limit": 9}, "aaaaab", "alternation"),
+    "a cycle of three without progress is refused":
+        ("'abc'[n % 3], {}, 'success', 'abc'[n % 3]", 9, {"loops.repeat_limit": 9}, "aaaaaaaab", "cycle"),
+    "progress is no loop": (f"{LOOK}, 'success', f'{{n}} of 9 and more'", 6, {}, "aaaaaa", ""),
+    "a temporary fault has more patience":
+        ("'fetch', {}, 'failure', '503 Service Unavailable'", 6, {}, "aaaaab", "repetition"),
+    "plain counts without progress awareness":
+        (f"{LOOK}, 'success', f'{{n}} other'", 3, {"loops.progress_aware": False}, "aab", "repetition"),
+    "a tool may have its own limit": (LOOK, 5, {"loops.tools.look.repeat_limit": 5}, "aaaab", "repetition"),
+}  # fmt: skip
 
 
-def test_reading_the_same_again_is_let_through_once_with_a_word_and_then_refused(clew, loop):
-    goal = loop(STEP + "say([step('look', {'at': 1}, 'success', 'same') for _ in range(4)])")
+@pytest.mark.parametrize("rule", RULES)
+def test_loops_are_refused_and_progress_is_not(clew, loop, rule):
+    call, often, config, marks, reason = RULES[rule]
+    goal = loop(f"{STEP}say([step({call}) for n in range({often})])", config)
     said = clew.said(goal)[0]
-    assert [v for v, _ in said] == ["allowed", "allowed", "allowed", "blocked"]
-    assert said[2][1]
-
-
-def test_alternation_without_progress_is_refused(clew, loop):
-    goal = loop(
-        STEP + "say([step('abab'[n % 2], {}, 'success', 'ab'[n % 2]) for n in range(6)])",
-        {"loops.repeat_limit": 9},
-    )
-    assert ["blocked", "alternation"] in clew.said(goal)[0]
-
-
-def test_a_cycle_of_three_without_progress_is_refused(clew, loop):
-    goal = loop(
-        STEP + "say([step('abc'[n % 3], {}, 'success', 'abc'[n % 3]) for n in range(9)])",
-        {"loops.repeat_limit": 9},
-    )
-    assert ["blocked", "cycle"] in clew.said(goal)[0]
-
-
-def test_progress_is_no_loop(clew, loop):
-    goal = loop(
-        STEP + "say([step('look', {'at': 1}, 'success', f'{n} of 9 and more') for n in range(6)])"
-    )
-    assert {v for v, _ in clew.said(goal)[0]} == {"allowed"}
-
-
-def test_a_temporary_fault_has_more_patience(clew, loop):
-    goal = loop(
-        STEP + "say([step('fetch', {}, 'failure', '503 Service Unavailable')[0] for _ in range(6)])"
-    )
-    assert clew.said(goal)[0] == ["allowed"] * 5 + ["blocked"]
+    assert "".join(verdict[0] for verdict, _ in said) == marks
+    assert not reason or said[-1] == ["blocked", reason]
+    assert bool(clew.goal(goal)["blocked_actions"]) is bool(reason)
+    assert "reading" not in rule or said[2][1]
 
 
 def test_a_block_outlives_the_worker_and_the_daemon(clew, loop):
@@ -168,19 +153,3 @@ def test_patience_0_turns_the_measure_off(clew, loop):
         goal="---\nagent: looper\npatience: 0\n---\n# Loop\n",
     )
     assert "nothing_new" not in [kind for _, kind in clew.said(goal)[0]]
-
-
-def test_plain_counts_without_progress_awareness(clew, loop):
-    goal = loop(
-        STEP + "say([step('look', {'at': 1}, 'success', f'{n} other')[0] for n in range(3)])",
-        {"loops.progress_aware": False},
-    )
-    assert clew.said(goal)[0] == ["allowed", "allowed", "blocked"]
-
-
-def test_a_tool_may_have_its_own_limit(clew, loop):
-    goal = loop(
-        STEP + "say([step('look', {'at': 1})[0] for n in range(5)])",
-        {"loops.tools.look.repeat_limit": 5},
-    )
-    assert clew.said(goal)[0] == ["allowed"] * 4 + ["blocked"]

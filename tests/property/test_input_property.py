@@ -28,13 +28,8 @@ DEEP = "[" * 100_000
 # -- config and environment
 
 TABLES = sorted(Settings.model_fields)
-KEYS = sorted(
-    {
-        key
-        for table in Settings.model_fields.values()
-        for key in getattr(table.annotation, "model_fields", {})
-    }
-)
+FIELDS = (getattr(one.annotation, "model_fields", {}) for one in Settings.model_fields.values())
+KEYS = sorted({key for fields in FIELDS for key in fields})
 NAMES = st.one_of(st.sampled_from(TABLES), st.sampled_from(KEYS), TEXT)
 VALUES = st.one_of(
     st.sampled_from(["1", "-1", "1e999", "nan", "inf", "true", '""', '"x"', "[]", "[1]", "{}"]),
@@ -71,12 +66,9 @@ def test_any_text_is_a_config_or_faults_with_their_places(text):
 
 # -- playbooks
 
-BULLET_KEYS = st.sampled_from(
-    (
-        *("id", "section", "content", "helpful", "harmful", "neutral", "created_at", "updated_at"),
-        *("source_goal", "expires_at", "archived", "sources", "bullets", "version"),
-    )
-)
+OF_BULLETS = """id section content helpful harmful neutral created_at updated_at source_goal expires_at archived
+sources bullets version"""
+BULLET_KEYS = st.sampled_from(OF_BULLETS.split())
 BULLETS = st.lists(st.dictionaries(BULLET_KEYS, JSON, max_size=8), max_size=3)
 
 
@@ -104,12 +96,6 @@ def test_any_text_is_a_playbook_or_a_fault_in_words(text):
     assert fault
 
 
-# -- packets between the daemon and its cells
-
-
-# -- what is recorded: events of a later version, or damaged ones
-
-
 # -- what agents print
 
 
@@ -133,30 +119,12 @@ def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
     assert all(len(line) <= LINE_CHARS for line in said)
 
 
-# -- a line of the worker protocol, at its limits
-
-
 # -- the command line
 
+COMMANDS = """status logs history loops context feedback unblock pause resume cancel retry reload playbook list show
+remove prune export import verify config --check --json -n --help --home -- g-1 -1 99999999999999999999 /dev/null"""
 WORDS = st.one_of(
-    st.sampled_from(
-        (
-            *("status", "logs", "history", "loops", "context", "feedback", "unblock", "pause"),
-            *("resume", "cancel", "retry", "reload", "playbook", "list", "show", "remove", "prune"),
-            *(
-                "export",
-                "import",
-                "verify",
-                "config",
-                "--check",
-                "--json",
-                "-n",
-                "--help",
-                "--home",
-            ),
-            *("--", "g-1", "-1", "99999999999999999999", "", "\x1b[2J", "\udcff", "/dev/null"),
-        )
-    ),
+    st.sampled_from((*COMMANDS.split(), "", "\x1b[2J", "\udcff")),
     TEXT.filter(lambda word: word not in ("run", "demo", "service", "doctor", "submit")),
 )
 STARTED = ("run", "demo", "service", "doctor", "submit", "backup", "restore")

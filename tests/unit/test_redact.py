@@ -18,6 +18,12 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
 BODY = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"
 KEY = "Zq7-of-no-known-shape/+x_4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIo"
 
+
+def pem(kind, body, block=""):
+    edge = f"{kind}PRIVATE KEY{block}-----"
+    return f"-----BEGIN {edge}\n{body}\n-----END {edge}"
+
+
 GONE = [
     ("key sk-proj-abcDEF1234567890abcdef.", "key [redacted]."),
     ("sk-ant-api03-Zm9vYmFyYmF6cXV4", "[redacted]"),
@@ -62,23 +68,11 @@ GONE = [
     ("machine h\n  login u\n  password p4ss\n", "machine h\n  login u\n  password [redacted]\n"),
     ("Set-Cookie: sid=0123456789abcdef; Path=/", "Set-Cookie: [redacted]"),
     ("Cookie: theme=dark; sid=0123456789abcdef", "Cookie: [redacted]"),
-    (
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----\nnext",
-        "[redacted]\nnext",
-    ),
-    (
-        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{BODY}\n-----END OPENSSH PRIVATE KEY-----",
-        "[redacted]",
-    ),
-    (
-        f"-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: A-B,00\n\n{BODY}\n-----END RSA PRIVATE KEY-----",
-        "[redacted]",
-    ),
+    (pem("RSA ", "MIIE\nabc=") + "\nnext", "[redacted]\nnext"),
+    (pem("OPENSSH ", BODY), "[redacted]"),
+    (pem("RSA ", f"DEK-Info: A-B,00\n\n{BODY}"), "[redacted]"),
     (f"-----BEGIN PRIVATE KEY-----\n{BODY}\n{BODY}", "[redacted]"),
-    (
-        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{BODY}\n-----END PGP PRIVATE KEY BLOCK-----",
-        "[redacted]",
-    ),
+    (pem("PGP ", BODY, " BLOCK"), "[redacted]"),
     ("AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L" * 2, "[redacted]"),
 ]
 
