@@ -18,7 +18,7 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.snapshot import STATE_VERSION
+from clew_shared.record.codec import STATE_VERSION
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 GOAL = "grow-7f3a"

@@ -19,7 +19,7 @@ from bench.home import Home, bench_agent, disk_folder, wait_for
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger.reader import Reader
-from clew_shared.record.snapshot import STATE_VERSION
+from clew_shared.record.codec import STATE_VERSION
 from clew_shared.views.contextdir import FOLDER
 
 EMPTY = "an empty home"

@@ -20,8 +20,7 @@ from clew_shared.core.core import Core
 from clew_shared.core.journal import Limits
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode, encode
-from clew_shared.record.snapshot import dump, load
+from clew_shared.record.codec import decode, dump, encode, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 

@@ -24,8 +24,7 @@ from clew_daemon.record.store import load_state
 from clew_shared.ledger import lock
 from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
-from clew_shared.record.snapshot import dump
+from clew_shared.record.codec import decode, dump
 from clew_shared.record.state import State
 from clew_shared.text.words import RESULTS
 from clew_shared.views.publish import status_view

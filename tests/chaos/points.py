@@ -119,7 +119,7 @@ UNDO = {
 
 ATTEMPT = {
     "attempt.restore": "clew_daemon.supervision.goal_run:put_back",
-    "attempt.begin": "clew_shared.core.attempts:AttemptCommands.begin_attempt",
+    "attempt.begin": "clew_shared.core.journal:GoalJournal.begin_attempt",
 }
 """The same, between the end of an attempt and the start of the next, beside the points of an undo."""
 

@@ -110,10 +110,7 @@ def test_an_action_in_flight_at_two_deaths_is_refused_in_every_world(clew, loop)
     assert clew.said(goal, count=3) == [["allowed", None], ["allowed", None], ["blocked", "crash"]]
 
 
-THOUGHTS = {
-    "repeated_planning": "Hm {n}.",
-    "theme": "I will search for part {n} of it.",
-}
+THOUGHTS = {"repeated_planning": "Hm {n}.", "theme": "I will search for part {n} of it."}
 
 
 @pytest.mark.parametrize("kind", THOUGHTS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew_shared.ledger.reader import Reader
-from clew_shared.record.snapshot import OUTLINE_VERSION
+from clew_shared.record.codec import OUTLINE_VERSION
 
 PATIENT = """
 hello()

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record import events as ev
+from clew_shared.record.codec import dump, load
 from clew_shared.record.fold import fold
 from clew_shared.record.model import ACTIONS_KEPT, StepStatus
 from clew_shared.record.scope import STEPS_KEPT
 from clew_shared.record.signature import signature as signature_of
-from clew_shared.record.snapshot import dump, load
 
 TOOLS = st.sampled_from(["run_cmd", "write_file", "edit_file", "read_file", "job_status", "wait"])
 ARGS = st.fixed_dictionaries({"path": st.sampled_from(["a", "b", "./a"])})

@@ -15,9 +15,8 @@ from sim_world import World
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.store import history_lines
 from clew_daemon.supervision import schedule
-from clew_shared.record.codec import decode
+from clew_shared.record.codec import decode, dump, load
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import dump, load
 from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold
 

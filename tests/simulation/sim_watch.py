@@ -16,9 +16,8 @@ from clew_daemon.record.goals import GoalStore
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.reader import EventRow
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode, decode_playbook
+from clew_shared.record.codec import decode, decode_playbook, dump, outline
 from clew_shared.record.daemon_events import ModelUsed
-from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:

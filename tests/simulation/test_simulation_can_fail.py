@@ -15,7 +15,7 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
 from clew_daemon.supervision import goal_run, restart, schedule
-from clew_shared.core import attempts, core
+from clew_shared.core import core, journal
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record import action_events, life_events, plans, scope
@@ -229,13 +229,13 @@ def makes_a_lost_workspace_again(monkeypatch):
 
 @breaks("attempts_follow_one_another", "stuck")
 def begins_an_attempt_twice(monkeypatch):
-    begin = attempts.AttemptCommands.begin_attempt
+    begin = journal.GoalJournal.begin_attempt
 
     def twice(self, *args, **named):
         begin(self, *args, **named)
         begin(self, *args, **named)
 
-    monkeypatch.setattr(attempts.AttemptCommands, "begin_attempt", twice)
+    monkeypatch.setattr(journal.GoalJournal, "begin_attempt", twice)
 
 
 @breaks("no_worker_in_an_attempt_that_is_over", "stuck")
@@ -299,7 +299,7 @@ put(
     seed=4,
 )
 put(
-    attempts,
+    journal,
     "may_start_over",
     lambda state, _: not state.plan.replan_required,
     "attempts_are_no_more_than_allowed",

@@ -3,10 +3,9 @@
 import pytest
 
 from clew_shared.record import events as ev
-from clew_shared.record.codec import GOAL_EVENTS, decode, encode
+from clew_shared.record.codec import GOAL_EVENTS, decode, dump, encode, load
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.identity import Identity
-from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 

@@ -7,8 +7,8 @@ import pytest
 
 from clew_shared.core.answers import ActionReport
 from clew_shared.judge import reading
+from clew_shared.record import codec
 from clew_shared.record import scope as scopes
-from clew_shared.record import snapshot
 from clew_shared.record.scope import UNKNOWN
 
 
@@ -19,7 +19,7 @@ def test_what_is_remembered_stays_below_64_kb_and_is_json(played):
         agent.run(f"look {n} in folder{n}/file{n}.txt", output=output)
         agent.core.take()
         agent.state.subtask.actions.clear()
-    body = json.loads(snapshot.dump(agent.state))["loops"]["scope"]["memory"]
+    body = json.loads(codec.dump(agent.state))["loops"]["scope"]["memory"]
     assert len(json.dumps(body, separators=(",", ":"))) <= 64_000
 
 

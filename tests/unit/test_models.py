@@ -9,7 +9,7 @@ from clew_daemon.record.goal_limits import limits_of
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
-from clew_shared.core.attempts import iterations_used_up
+from clew_shared.core.journal import iterations_used_up
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.state import Attempts, State
 from clew_shared.wire.hello import HelloAnswer

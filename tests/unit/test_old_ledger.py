@@ -14,9 +14,8 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
+from clew_shared.record.codec import STATE_VERSION, compressed, decode, dump
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
 from clew_shared.record.state import State
 
 WRITTEN = Path(__file__).parents[1] / "fixtures" / "clew-0.1.0"

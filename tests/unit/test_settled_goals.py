@@ -5,8 +5,8 @@ from clew_daemon.record.store import load_state
 from clew_daemon.supervision.afterwards import expired
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev
+from clew_shared.record.codec import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.model import Goal
-from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view

@@ -22,9 +22,8 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.reader import EventRow, Reader
 from clew_shared.proof.label import words
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
+from clew_shared.record.codec import decode, outline
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.snapshot import outline
 from clew_shared.record.state import State
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import passed_before

@@ -21,8 +21,7 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerError, NewEvent
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.codec import encode
-from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
+from clew_shared.record.codec import STATE_VERSION, compressed, dump, encode
 from clew_shared.record.state import State
 
 log = structlog.get_logger()

@@ -12,9 +12,9 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.codec import OUTLINE_VERSION, outline
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.snapshot import OUTLINE_VERSION, outline
 from clew_shared.record.state import State
 
 TURN_S = 2.0  # the longest wait for the turn before, which may be reading from a disk that hangs

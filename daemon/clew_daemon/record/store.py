@@ -7,9 +7,8 @@ from typing import Protocol
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.ledger.reader import EventRow, ReadSide
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
+from clew_shared.record.codec import OUTLINE_VERSION, STATE_VERSION, decode, decompress, outline
 from clew_shared.record.fold import EventFold, Found, apply, fold
-from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, View, history_view
 

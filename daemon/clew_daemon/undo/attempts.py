@@ -16,8 +16,8 @@ from clew_daemon.undo import planning
 from clew_daemon.undo.planning import Rows, Span
 from clew_daemon.undo.undo import VisitFailed, WorkspaceVisit, rows_of, visit_within
 from clew_shared.config.tables import Settings
-from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
+from clew_shared.core.journal import AttemptGround
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.record.state import State

@@ -8,8 +8,7 @@ Its layers, each in a file of its own and each using those below it:
 
     Core             proposals, verdicts, outcomes; thoughts, turns, interventions; the world as it is seen
     TreeCommands     plans, subtasks, escalation
-    AttemptCommands  fresh starts at a subtask, limits
-    GoalJournal      the state, and the queue of events
+    GoalJournal      the state, its limits, fresh starts at a subtask, and the queue of events
 """
 
 from dataclasses import dataclass, replace
@@ -24,15 +23,15 @@ from clew_shared.core.answers import (
     finished_event,
     known_outcome,
 )
-from clew_shared.core.attempts import (
+from clew_shared.core.journal import (
     advances,
+    blocked_by_limit,
     in_vain,
     iterations_used_up,
     last_run,
     needs_word,
     run_number,
 )
-from clew_shared.core.journal import blocked_by_limit
 from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clew_shared.core.answers import WrongState
-from clew_shared.core.attempts import AttemptCommands, has_retries, may_start_over
+from clew_shared.core.journal import GoalJournal, has_retries, may_start_over
 from clew_shared.core.questions import REFUSED_MAX, Question, asks_about, budget, stuck
 from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
@@ -84,7 +84,7 @@ FailureCause = Literal["agent", "ignored_interventions"]
 
 
 @dataclass(slots=True)
-class TreeCommands(AttemptCommands):
+class TreeCommands(GoalJournal):
     """The part of the core that changes the tree."""
 
     def start(self, at: float) -> None:

@@ -34,7 +34,7 @@ IDLE_SHARE = 1 / 3
 
 
 class ActionAllowed(GoalEvent, frozen=True):
-    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.attempts`)."""
+    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.journal`)."""
 
     epoch: int
     tool: str

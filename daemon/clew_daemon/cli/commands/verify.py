@@ -22,9 +22,16 @@ from clew_shared.ledger.reader import EventRow, Reader
 from clew_shared.ledger.verify import LedgerFault, VerifyReport
 from clew_shared.ledger.verify import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
-from clew_shared.record.codec import decode, decode_playbook
+from clew_shared.record.codec import (
+    OUTLINE_VERSION,
+    STATE_VERSION,
+    as_dict,
+    decode,
+    decode_playbook,
+    decompress,
+    outline,
+)
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, as_dict, decompress, outline
 from clew_shared.record.state import State
 
 
