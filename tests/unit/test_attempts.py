@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.record.goal_limits import limits_of, present_agent
 from clew_shared.config.settings import load
-from clew_shared.core.journal import Limits
+from clew_shared.core.journal import AttemptGround, Limits
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -47,7 +47,7 @@ class Stubborn:
         assert self.over
         epoch = self.state.epoch
         self.core.emit(ev.WorkerExited(epoch=epoch, reason="attempt"))
-        self.core.begin_attempt(1.0, rung="temperature 0.7")
+        self.core.begin_attempt(1.0, AttemptGround(), rung="temperature 0.7")
         self.core.emit(ev.WorkerStarted(epoch=epoch + 1, agent="small"))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from math import ceil
 from typing import Literal
 
@@ -33,23 +34,17 @@ REASON = "budget: "  # begins the reason of a goal that is blocked by a limit
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a goal may use: actions, messages without a turn, turns (None: any number), and attempts at a subtask.
-
-    Where there are several, each has `attempt_turns` turns, the first one `first_turns` unless that is 0.
-    """
+    """What a goal may use."""
 
     actions: int = 1000
-    messages: int = 1000
+    messages: int = 1000  # without a turn
     iterations: int | None = None
-    attempts: int = 1
-    attempt_turns: int = 10
-    first_turns: int = 0
+    attempts: int = 1  # at a subtask
+    attempt_turns: int = 10  # of each, where there are several
+    first_turns: int = 0  # of the first, 0: the same
 
     def turns(self, attempt: int) -> int:
         return self.first_turns if self.first_turns and attempt == 1 else self.attempt_turns
-
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +65,6 @@ class AttemptGround:
     left: tuple[str, ...] = ()
 
 
-UNCHANGED_GROUND = AttemptGround()
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
     """An event with its number, and the big output that belongs to it."""
@@ -84,24 +76,19 @@ class RecordedEvent:
 
 @dataclass(slots=True)
 class GoalJournal:
-    """A goal's state, what it is judged by, and its events that are not in the ledger yet.
-
-    `number` returns the number that the ledger will give to the next event, after the `pending` ones; the driver must
-    record what `take` returns before any other goal emits one. `calls` are what the agent is told that it can do
-    instead of a refused action. `lived_s` returns how long the present worker has lived, by a monotonic clock (None: by
-    the times of its events). `runbook`: the agent carries out the steps of the goal file, and nothing else.
-    `messages` are those of the present worker since its last turn.
-    """
+    """A goal's state, what it is judged by, and its events that are not in the ledger yet."""
 
     state: State
     loops: LoopSettings
+    # of the next event in the ledger; what `take` returns is recorded before another goal emits one
     number: Callable[[], int]
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = field(default_factory=Limits)
     ignored_limit: int = IGNORED_LIMIT
-    runbook: bool = False
-    calls: AgentCalls = PROTOCOL
+    runbook: bool = False  # the agent carries out the steps of the goal file, and nothing else
+    calls: AgentCalls = PROTOCOL  # what the agent can do instead of a refused action
+    # of the present worker, by a monotonic clock; None: by the times of its events
     lived_s: Callable[[], float] | None = None
-    messages: int = 0
+    messages: int = 0  # of the present worker, since its last turn
     _queue: list[RecordedEvent] = field(default_factory=list)
 
     @property
@@ -136,13 +123,10 @@ class GoalJournal:
         self.emit(over)
         return True
 
-    def begin_attempt(
-        self, at: float, ground: AttemptGround = UNCHANGED_GROUND, *, rung: str = ""
-    ) -> None:
-        over, by_subtask = self.state.attempt, self.loops.scope == "subtask"
-        scope: Literal["new", "keep"] = (
-            "new" if self.loops.progress_aware and by_subtask else "keep"
-        )
+    def begin_attempt(self, at: float, ground: AttemptGround, *, rung: str = "") -> None:
+        over, loops = self.state.attempt, self.loops
+        afresh = loops.progress_aware and loops.scope == "subtask"
+        scope: Literal["new", "keep"] = "new" if afresh else "keep"
         told = {"attempt": over.number + 1, "reason": over.over, "rung": rung, **asdict(ground)}
         self.emit(ev.AttemptStarted(at=at, scope=scope, **told))
 
@@ -244,14 +228,11 @@ def tried(state: State, reason: str) -> tuple[str, ...]:
 
 def _errors(state: State, number: int, since: int) -> list[str]:
     """Return how the last actions of an attempt failed: the tool and the head of the answer, each answer once."""
-    actions = state.subtask.actions if state.subtask else []
-    failed = [
-        a for a in actions if a.attempt == number and a.seq > since and a.result not in _NO_ERRORS
-    ]
     texts: dict[str, None] = {}
-    for action in failed:
-        tallies = state.loops.scope.tallies.get(signature_of(state, action), {}).values()
-        last = max(tallies, key=lambda tally: tally.seq, default=None)
+    for action in state.subtask.actions if state.subtask else []:
+        if action.attempt != number or action.seq <= since or action.result in _NO_ERRORS:
+            continue
+        last = state.loops.scope.last(signature_of(state, action))
         if head := both_ends(one_line(_end_of_traceback(last.head)), HEAD_CHARS) if last else "":
             texts[f"{action.name} failed: {head}"] = None
     return list(texts)[-ERRORS_SHOWN:]
@@ -284,14 +265,12 @@ def last_run(state: State, name: str) -> Action | None:
 
 def in_vain(state: State, name: str) -> list[Action]:
     """Return the last runs of this signature in a row that did not succeed, in the present attempt, oldest first."""
-    found: list[Action] = []
-    for action in reversed(_ran(state)):
-        if action.seq <= state.attempt.seq or action.result == Result.SUCCESS:
-            break
-        if signature_of(state, action) != name:
-            break
-        found.insert(0, action)
-    return found
+
+    def failed(action: Action) -> bool:
+        is_new = action.seq > state.attempt.seq and action.result != Result.SUCCESS
+        return is_new and signature_of(state, action) == name
+
+    return [*takewhile(failed, reversed(_ran(state)))][::-1]
 
 
 def needs_word(state: State, name: str) -> Action | None:

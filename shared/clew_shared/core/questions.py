@@ -213,9 +213,8 @@ def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Qu
 
 def last_said(state: State, name: str, result: str = "") -> str:
     """Return the key line of what an action, by its signature, printed last; `result`: when that came of it."""
-    tallies = state.loops.scope.tallies.get(name, {}).values()
-    known = [tally for tally in tallies if result in ("", tally.result)]
-    return key_line(max(known, key=lambda tally: tally.seq).head) if known else ""
+    last = state.loops.scope.last(name, result)
+    return key_line(last.head) if last else ""
 
 
 def _why_stuck(state: State) -> str:

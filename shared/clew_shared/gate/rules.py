@@ -215,7 +215,7 @@ def _round(
 def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
     """Return how the action went the last time, in this world if it was done in it; `in_cycle`: others came between."""
     worlds = state.loops.scope.tallies.get(proposal.signature, {})
-    tally = worlds.get(state.loops.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
+    tally = worlds.get(state.loops.world) or state.loops.scope.last(proposal.signature)
     if tally is None:
         died = state.loops.scope.died.get(proposal.signature)
         return f"The last time it was cut off: {died}." if died else ""

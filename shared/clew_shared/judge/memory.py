@@ -47,36 +47,31 @@ class Stay:
 
 @dataclass(slots=True)
 class Memory:
-    """What a scope remembers; of every table the least recently used entries go first.
-
-    `told` is the debt at the last word, `firm` the costly steps since then, or since something was new, whose answer
-    could not change by itself; `looks` are the others that looked at what may, since something was new.
-    `gained` is the step that last brought something, `news` a line that was new in its answer.
-    `idle` are the last steps that brought nothing, with their numbers, `stay` is the last answer. `asked` are
-    questions: the world in which each was asked last, and the answer.
-    """
+    """What a scope remembers; of every table the least recently used entries go first."""
 
     step: int = 0
     debt: Debt = field(default_factory=Debt)
-    told: Debt = field(default_factory=Debt)
-    gained: int = 0
+    told: Debt = field(default_factory=Debt)  # the debt at the last word
+    gained: int = 0  # the step that last brought something
     gained_seq: int = 0
-    news: str = ""
+    news: str = ""  # a line that was new in its answer
     world: str = ""
     waited: bool = False
     taught: int = 0
     worked: int = 0
     same: int = 0
     last: str = ""
-    firm: int = 0
-    looks: int = 0
+    firm: int = 0  # costly steps since the last word or news, whose answer cannot change by itself
+    looks: int = 0  # at what may change by itself, since something was new
     warned: bool = False
-    stay: Stay = field(default_factory=Stay)
-    idle: list[tuple[int, str]] = field(default_factory=list)
+    stay: Stay = field(default_factory=Stay)  # the last answer
+    idle: list[tuple[int, str]] = field(default_factory=list)  # the last that brought nothing
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
-    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    asked: dict[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # in which world, and the answer
     stays: dict[str, Stay] = field(default_factory=dict)
 
     @property
@@ -86,19 +81,16 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an action: its `label` for people, the answer's `text` on record, the `world` after it.
-
-    `varies`: by itself it has answered differently before, or in what is left out. `polls`: it waits before it asks.
-    """
+    """What came of an action."""
 
     seq: int
-    label: str
+    label: str  # for people
     result: str
-    text: str
+    text: str  # the answer on record
     moved: bool
-    world: str
-    varies: bool
-    polls: bool
+    world: str  # after it
+    varies: bool  # by itself it has answered differently before, or in what is left out
+    polls: bool  # it waits before it asks
     reading: Reading
 
     @property

@@ -110,22 +110,17 @@ _NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
 class Reading(BaseModel, frozen=True, extra="ignore"):
-    """What was read in a step; hashes have eight hex digits, and stand in one text.
+    """What was read in a step; hashes have eight hex digits, and stand in one text."""
 
-    `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
-    skeleton without numbers; `numbers` are by the place of a line. `words` are those that the action did not say
-    itself, None in old records. `claim` is the change that the action claims, `raw`
-    the answer to the letter, `kind` one of "", temporary, going_on.
-    """
-
-    asked: str = ""
-    about: str = ""
-    lines: str = ""
-    numbers: dict[int, tuple[float | None, ...]] = {}  # None: infinite, in old records
-    words: str | None = None
-    claim: str = ""
-    raw: str = ""
-    kind: str = ""
+    asked: str = ""  # the question without what may vary
+    about: str = ""  # what the action names
+    lines: str = ""  # in pairs: a line, and its skeleton without numbers
+    # by the place of a line; None: infinite, in old records
+    numbers: dict[int, tuple[float | None, ...]] = {}
+    words: str | None = None  # those that the action did not say itself, None in old records
+    claim: str = ""  # the change that the action claims
+    raw: str = ""  # the answer to the letter
+    kind: str = ""  # or temporary, going_on
 
 
 def read(

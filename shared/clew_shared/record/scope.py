@@ -76,6 +76,12 @@ class Scope:
     steps: list[CycleStep] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
 
+    def last(self, signature: str, result: str = "") -> Tally | None:
+        """Return the last tally of a signature, or of this result of it."""
+        tallies = self.tallies.get(signature, {}).values()
+        known = (one for one in tallies if result in ("", one.result))
+        return max(known, key=lambda one: one.seq, default=None)
+
     def afresh(self, world: str) -> "Scope":
         """Return a scope with nothing counted, but for actions during which the worker died."""
         worlds = {world: 1} if world else {}
