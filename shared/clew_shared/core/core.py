@@ -139,10 +139,10 @@ class Core(TreeCommands):
         said: str = "",
     ) -> list[int]:
         """Record that the effect of all (`only`: of one) in flight is unknown; `said` is the end of what it printed."""
-        seqs = [s for s in self.state.in_flight if only in (None, s)]
-        for seq in seqs:
-            event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)
-            self.emit(event, said.encode("utf-8", "replace") or None)
+        seqs, output = [s for s in self.state.in_flight if only in (None, s)], _stored(said)
+        for of in seqs:
+            event = ev.ActionInterrupted(at=at, of=of, reason=reason, counts=counts, detail=detail)
+            self.emit(event, output)
         return seqs
 
     def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
@@ -245,8 +245,8 @@ class Core(TreeCommands):
         return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
     def _finish(self, seq: int, report: ActionReport, at: float) -> None:
-        output = report.output.encode("utf-8", "replace") if report.output else None
-        self.emit(finished_event(self.state, self.state.in_flight[seq], report, at), output)
+        event = finished_event(self.state, self.state.in_flight[seq], report, at)
+        self.emit(event, _stored(report.output))
 
     # ---- thoughts and turns
 
@@ -336,6 +336,10 @@ class Core(TreeCommands):
         """End the goal as failed: the agent reports that it cannot be done."""
         reason = beginning(summary.strip(), REASON_CHARS) or "failed"
         self.emit(ev.GoalEnded(at=at, status="failed", reason=reason, summary=summary))
+
+
+def _stored(output: str | None) -> bytes | None:
+    return output.encode("utf-8", "replace") if output else None
 
 
 def _over_limit(spent: str) -> Refusal:

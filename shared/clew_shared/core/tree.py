@@ -17,23 +17,20 @@ from clew_shared.text.shorten import one_line
 from clew_shared.text.words import times
 
 Covers = Sequence[int] | Literal["all"]
+Tasks = tuple[PlannedTask, ...]
+Checks = Sequence[tuple[str, str]]  # names and commands
 
 
 def unknown_number(state: State, level: str | None, covers: Covers) -> str:
     """Return what is wrong with the numbers of pending subtasks that a plan covers, "" for nothing."""
     pending = len(state.replaceable(level)) if level else 0
     wrong = [] if covers == "all" else [n for n in covers if not 0 < n <= pending]
-    if not wrong:
-        return ""
-    return f"`covers` has the number {wrong[0]}, but {pending} subtasks are pending that this plan could replace"
+    could = f"but {pending} subtasks are pending that this plan could replace"
+    return f"`covers` has the number {wrong[0]}, {could}" if wrong else ""
 
 
 def replan_event(
-    state: State,
-    tasks: tuple[PlannedTask, ...],
-    level: Literal["task", "goal"],
-    covers: Covers,
-    at: float,
+    state: State, tasks: Tasks, level: Literal["task", "goal"], covers: Covers, at: float
 ) -> Planned:
     """Return the event of a replan: a subtask with the same description continues, nothing is guessed."""
     pending = state.replaceable(level)
@@ -45,12 +42,10 @@ def replan_event(
         same = numbers.get(_key(planned.description))  # each is used once
         return planned.model_copy(update={"continues": same.pop()}) if same else planned
 
-    found = tuple(
-        task.model_copy(update={"subtasks": tuple(map(continuing, task.subtasks))})
-        for task in tasks
-    )
+    found = (tuple(map(continuing, task.subtasks)) for task in tasks)
+    new = [t.model_copy(update={"subtasks": s}) for t, s in zip(tasks, found, strict=True)]
     covered = range(1, len(pending) + 1) if covers == "all" else sorted({*covers})
-    return Planned(at=at, tasks=found, replan=level, covers=tuple(covered))
+    return Planned(at=at, tasks=tuple(new), replan=level, covers=tuple(covered))
 
 
 def _key(description: str) -> str:
@@ -62,7 +57,7 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
     task, subtask = state.task, state.subtask
     inherits = bool(subtask and subtask.inherits)
     task_failed = bool(inherits and task and task.replanned)
-    goal_failed = inherits and state.goal.replanned  # counted once, at its first blocked subtask
+    goal_failed = inherits and state.goal.replanned  # counted once
     task_count = (task.failed_replans if task else 0) + task_failed
     goal_count = state.goal.failed_replans + goal_failed
     to: Level = "goal" if task_count >= replan_limit else "task"
@@ -105,17 +100,11 @@ class TreeCommands(GoalJournal):
         self.emit(started)
 
     def plan(
-        self,
-        tasks: tuple[PlannedTask, ...],
-        replan: Replan,
-        at: float,
-        checks: Sequence[tuple[str, str]] = (),
-        *,
-        covers: Covers = (),
+        self, tasks: Tasks, replan: Replan, at: float, checks: Checks = (), *, covers: Covers = ()
     ) -> None:
         """Accept a plan: the first one, or the replan that was asked for; raises WrongState.
 
-        `checks` (name, command) are suggestions; what a replan neither `covers` by number nor continues is still to do.
+        `checks` are suggestions; what a replan neither `covers` by number nor continues is still to do.
         """
         if fault := self._plan_fault(tasks, replan, covers):
             raise WrongState(fault)
@@ -189,7 +178,7 @@ class TreeCommands(GoalJournal):
         inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
         return "inherit" if inherits and state.loops.inherited else "new"
 
-    def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers) -> str:
+    def _plan_fault(self, tasks: Tasks, replan: Replan, covers: Covers) -> str:
         state = self.state
         required = state.plan.replan_required
         if state.attempt.over:

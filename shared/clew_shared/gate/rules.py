@@ -73,23 +73,23 @@ class Refusal(Nudge):
 
 
 def judge(
-    state: State, proposal: Proposal, thresholds: LoopSettings, *, rerun: bool = False
-) -> Refusal | Nudge | None:
+    state: State, proposal: Proposal, limits: LoopSettings, *, rerun: bool = False
+) -> Nudge | None:
     """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
 
     The crash rule alone judges waits, which are no loop, and what runs again at a person's word.
     """
-    found = blocked(state, proposal) or crash(state, proposal, thresholds)
+    found = blocked(state, proposal) or crash(state, proposal, limits)
     if found or rerun or is_wait(proposal.tool, proposal.args):
         return found
     if proposal.signature not in state.loops.scope.loop_counts:
         return None
-    if proposal.known and proposal.known.progress and thresholds.progress_aware:
+    if proposal.known and proposal.known.progress and limits.progress_aware:
         return None
-    repeated = repetition(state, proposal, thresholds)
+    repeated = repetition(state, proposal, limits)
     if isinstance(repeated, Refusal):
         return repeated
-    return cycle(state, proposal, thresholds) or repeated
+    return cycle(state, proposal, limits) or repeated
 
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
@@ -102,10 +102,10 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
     return Refusal(message, reason="blocked_action", loop=False)
 
 
-def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
+def crash(state: State, proposal: Proposal, limits: LoopSettings) -> Refusal | None:
     """Refuse an action that was in flight when the worker died, `crash_limit` times."""
     deaths = state.loops.scope.crashes.get(proposal.signature, 0)
-    if deaths < thresholds.crash_limit:
+    if deaths < limits.crash_limit:
         return None
     why = state.loops.scope.died.get(proposal.signature, "")
     how = f" (the last time: {why})" if why else ""
@@ -117,16 +117,14 @@ def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
     return Refusal(message, deaths + 1, evidence, reason="crash", everywhere=True)
 
 
-def repetition(
-    state: State, proposal: Proposal, thresholds: LoopSettings
-) -> Refusal | Nudge | None:
+def repetition(state: State, proposal: Proposal, limits: LoopSettings) -> Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time, in a row or not.
 
     Reading passes once more, with a word; a temporary fault has `transient_limit` attempts; what varies is no loop.
     """
-    own = thresholds.tools.get(proposal.tool)
-    limit = (own.repeat_limit if own else None) or thresholds.repeat_limit
-    if not thresholds.progress_aware:
+    own = limits.tools.get(proposal.tool)
+    limit = (own.repeat_limit if own else None) or limits.repeat_limit
+    if not limits.progress_aware:
         attempt = state.loops.scope.loop_counts.get(proposal.signature, 0) + 1
         return _repeats(state, proposal, attempt, "", refuse=True) if attempt >= limit else None
     known = proposal.known
@@ -139,16 +137,14 @@ def repetition(
     if kind == "varies":
         return None
     if kind == "temporary":
-        limit = max(limit, thresholds.transient_limit)
+        limit = max(limit, limits.transient_limit)
     if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
         return None
     reads_on = kind == "read" and not tally.plain and attempt == limit
     return _repeats(state, proposal, attempt, tally.result, refuse=not reads_on)
 
 
-def _repeats(
-    state: State, proposal: Proposal, attempt: int, result: str, *, refuse: bool
-) -> Refusal | Nudge:
+def _repeats(state: State, proposal: Proposal, attempt: int, result: str, *, refuse: bool) -> Nudge:
     same = ", with the same files" if result else ""  # plain counts know no files
     came = f"{same}; each time it {RESULTS.get(result, result)}" if result else ""
     evidence = f"the same action for the {ordinal(attempt)} time{came}"
@@ -168,12 +164,12 @@ def _repeats(
     return Nudge(message, attempt, evidence, steps)
 
 
-def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
+def cycle(state: State, proposal: Proposal, limits: LoopSettings) -> Refusal | None:
     """Refuse the action that would complete one more identical round of p actions without progress; waits are no part.
 
     It is the second round with a write that changed nothing or led back, or with plain counts alone; else the third.
     """
-    for period in range(2, thresholds.max_period + 1):
+    for period in range(2, limits.max_period + 1):
         for rounds in (2, 3):
             steps = state.loops.scope.steps[1 - rounds * period :]
             names = [step.signature for step in steps] + [proposal.signature]
@@ -181,15 +177,15 @@ def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
             # one action over and over is for the repetition rule
             if len(names) < rounds * period or not same or len(set(names)) == 1:
                 break  # three rounds need two
-            if _is_certain(steps, proposal, period, rounds, thresholds):
+            if _is_certain(steps, proposal, period, rounds, limits):
                 return _round(state, proposal, steps, period, rounds)
     return None
 
 
 def _is_certain(
-    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, thresholds: LoopSettings
+    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, limits: LoopSettings
 ) -> bool:
-    if not thresholds.progress_aware:
+    if not limits.progress_aware:
         return True
     again = steps[period:]  # all but the first round, which may well be progress
     if any(step.progress for step in again):
@@ -246,40 +242,38 @@ IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS, TEXT_CHARS = 300, 120
 
 
-def review(
-    state: State, thresholds: LoopSettings, calls: AgentCalls = PROTOCOL
-) -> Intervened | None:
+def review(state: State, limits: LoopSettings, calls: AgentCalls = PROTOCOL) -> Intervened | None:
     said = {
-        kind: _told(state, thresholds, kind, message, again=kind in state.loops.attention.raised)
-        for kind, message in _streaks(state, thresholds, calls).items()
+        kind: _told(state, limits, kind, message, again=kind in state.loops.attention.raised)
+        for kind, message in _streaks(state, limits, calls).items()
         if _is_due(state, kind)
     }
     thoughts = said.get("theme") or said.get("repeated_planning")
     turns = said.get("no_progress") or said.get("stuck")
-    return thoughts or nothing_new(state, thresholds, calls) or turns
+    return thoughts or nothing_new(state, limits, calls) or turns
 
 
-def _streaks(state: State, thresholds: LoopSettings, calls: AgentCalls) -> dict[str, str]:
+def _streaks(state: State, limits: LoopSettings, calls: AgentCalls) -> dict[str, str]:
     """Return what is said of each streak that is long enough to be spoken of."""
     at, said = state.loops.attention, {}
     same, planned, turns = at.same_theme, at.thoughts_without_tools, at.iterations_without_facts
-    if same >= thresholds.theme_window and at.theme != GENERAL and not _only_looks(state):
+    if same >= limits.theme_window and at.theme != GENERAL and not _only_looks(state):
         said["theme"] = (
             f"Your last {same} thoughts were all {at.theme.replace('_', ' ')} and nothing new came of them. "
             f"You are repeating yourself: take one concrete action now, or {calls.finish}."
         )
-    if planned >= thresholds.thoughts_without_tools * (2 if at.new_thought else 1):
+    if planned >= limits.thoughts_without_tools * (2 if at.new_thought else 1):
         said["repeated_planning"] = (
             f"{planned} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
         )
-    if turns >= thresholds.iterations_without_facts and not at.fresh:  # else counted at its end
+    if turns >= limits.iterations_without_facts and not at.fresh:  # else counted at its end
         back = "the changes led back to states of the files that were there before"
         said["no_progress"] = (
             f"{turns} iterations brought nothing new: {back if at.moved else 'no file changed'}, and no new "
             "answer came. Stop, say what you know, and do one different, concrete action that you have not tried; "
             f"if the work is done, {calls.finish}."
         )
-    if at.stuck >= thresholds.stuck_limit:
+    if at.stuck >= limits.stuck_limit:
         failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
         said["stuck"] = (
             f"You have called yourself stuck {at.stuck} times in a row. To recover: name what you tried and why it "
@@ -304,10 +298,10 @@ def _is_due(state: State, kind: str) -> bool:
     return others not in attention.raised or steps >= IGNORED_AFTER_STEPS
 
 
-def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> Intervened | None:
+def nothing_new(state: State, limits: LoopSettings, calls: AgentCalls) -> Intervened | None:
     """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
-    memory, patience = state.loops.scope.memory, patience_of(state, thresholds)
-    why = due(memory, patience, thresholds.repeat_limit) if patience else ""
+    memory, patience = state.loops.scope.memory, patience_of(state, limits)
+    why = due(memory, patience, limits.repeat_limit) if patience else ""
     before = [one for one in state.loops.findings if one.stays and one.seq > state.attempt.seq]
     told = [one.times for one in before if one.stays == memory.stay.text]
     if not why or (why == "stays" and told and memory.stay.times < told[-1] + told[0]):
@@ -323,7 +317,7 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
         wait = "wait longer between looks, or say what you wait for"
         what = f"{looks} looks brought nothing new (the last: {answer})"
         message = f"{what}: {wait}; if the work is done, {calls.finish}."
-    return _told(state, thresholds, "nothing_new", message, why, again=again)
+    return _told(state, limits, "nothing_new", message, why, again=again)
 
 
 def _steps(state: State, why: str, *, again: bool) -> tuple[int, ...]:
@@ -347,17 +341,17 @@ def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
     return f"The same answer came {memory.stay.times} times{to}: {answer}."
 
 
-def patience_of(state: State, thresholds: LoopSettings) -> float:
+def patience_of(state: State, limits: LoopSettings) -> float:
     """Return how many steps may bring nothing before the agent is told, 0 where it never is."""
     own = state.spec.patience
-    return (thresholds.patience if own is None else own) if thresholds.progress_aware else 0.0
+    return (limits.patience if own is None else own) if limits.progress_aware else 0.0
 
 
 def _told(
-    state: State, thresholds: LoopSettings, kind: str, message: str, why: str = "", *, again: bool
+    state: State, limits: LoopSettings, kind: str, message: str, why: str = "", *, again: bool
 ) -> Intervened:
     memory = state.loops.scope.memory
-    owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
+    owed = memory.debt.steps + memory.debt.shares * patience_of(state, limits)
     stays = Stays(text=memory.stay.text, times=memory.stay.times) if why == "stays" else None
     return Intervened(
         intervention=kind,
