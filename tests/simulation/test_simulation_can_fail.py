@@ -126,8 +126,8 @@ def leaves_the_worker_alive(monkeypatch):
 
 @breaks("every_goal_ends_or_waits_for_a_named_reason", seed=2)
 def notices_no_silence(monkeypatch):
-    monkeypatch.setattr(lifetime.Liveness, "silent", lambda _: None)
-    monkeypatch.setattr(lifetime.Liveness, "stalled", lambda _: None)
+    monkeypatch.setattr(lifetime.Lifetime, "silent", lambda _: None)
+    monkeypatch.setattr(lifetime.Lifetime, "stalled", lambda _: None)
 
 
 @breaks("what_the_record_keeps_is_bounded_by_what_was_allowed", "stubborn", seed=558)

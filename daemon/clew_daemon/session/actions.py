@@ -57,7 +57,6 @@ class Actions:
     async def act(self, p: protocol.Act) -> Judged:
         """Judge an action, carry it out where it is allowed, and record its outcome."""
         epoch, runs_steps = self._epoch, self._epoch.kind == "runbook"
-        await epoch.ready.wait()
         await self._checks.run_before()
         await epoch.see_past_claims()
         clean = _redacted(p)
@@ -84,7 +83,6 @@ class Actions:
 
     async def propose(self, p: protocol.Propose) -> Judged:
         epoch = self._epoch
-        await epoch.ready.wait()
         await self._checks.run_before()
         looking = None
         if epoch.own_tools:
@@ -122,7 +120,6 @@ class Actions:
         return noted(feedback)
 
     async def record(self, p: protocol.Record) -> Judged:
-        await self._epoch.ready.wait()
         report = await self._reported(p)
         tool, args = redact(p.tool), redacted(p.args)
         with self._epoch.recording() as core:

@@ -10,7 +10,7 @@ from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineChannel, LineError
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.lifetime import Lifetime, Liveness
+from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.methods import JsonObject, Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY
@@ -31,12 +31,9 @@ OWED_REPLAN_MAX = 100
 class Conversation:
     """The daemon's side of the worker protocol with one agent."""
 
-    def __init__(
-        self, epoch: Epoch, methods: Methods, liveness: Liveness, lifetime: Lifetime
-    ) -> None:
+    def __init__(self, epoch: Epoch, methods: Methods, lifetime: Lifetime) -> None:
         self._epoch = epoch
         self._methods = methods
-        self._liveness = liveness
         self._lifetime = lifetime
         self._owed = 0
 
@@ -45,12 +42,12 @@ class Conversation:
         try:
             while (line := await channel.receive()) is not None:
                 message = protocol.parse(line)
-                self._liveness.heard()
+                self._lifetime.heard()
                 if self._lifetime.over and message.get("method") != "reflect":
                     continue  # what the last turn has cost is still recorded
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
-                with self._liveness.answering(), self._counting():
+                with self._lifetime.answering(), self._counting():
                     await self._answer(channel, message)
                 await self._epoch.hold_to_limits()
                 self._see_what_follows()
@@ -98,7 +95,7 @@ class Conversation:
                 with epoch.entering() as core:
                     core.retry_succeeds(time.time())
         if method in STEPS:
-            self._liveness.acted()
+            self._lifetime.acted()
         return await self._methods.call(method, params)
 
     def _see_what_follows(self) -> None:

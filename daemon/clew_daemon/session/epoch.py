@@ -15,7 +15,7 @@ from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_daemon.session.worker import ExecutorPool
+from clew_daemon.session.worker import AgentProcess, ExecutorPool
 from clew_shared.config.agent_tables import CommandAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
@@ -48,9 +48,8 @@ async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
 class Epoch:
     """The present epoch of a goal; raises KeyFileError where the agent's key cannot be read.
 
-    An agent with `own_tools` may change the workspace without a report. Nothing is decided before the worker's start is
-    on record (`ready`), and nothing that depends on the workspace is answered before that was looked at (`looked`).
-    While no action is being carried out, as far as is known, it is `idle`.
+    An agent with `own_tools` may change the workspace without a report. Nothing that depends on the workspace is
+    answered before that was `looked` at. While no action is carried out, as far as is known, it is `idle`.
     """
 
     def __init__(self, parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> None:
@@ -70,13 +69,12 @@ class Epoch:
         )
         self._guard = guard
         self.work = Work()
-        self.ready, self.looked, self.idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.looked, self.idle = asyncio.Event(), asyncio.Event()
         self.idle.set()
         self.stopping = False
+        self.process: AgentProcess | None = None
         self.notify: Callable[[str, dict[str, Any]], None] = lambda _method, _params: None
         """Sends the agent a notification."""
-        self.cells: Callable[[], list[Cell]] = list
-        """The cells of the agent that runs."""
 
     @property
     def settings(self) -> Settings:
@@ -93,6 +91,11 @@ class Epoch:
                 return True
             self._attempt_seq = state.attempt.seq  # kept: this is asked after every message
         return False
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of the agent that runs."""
+        return self.process.cells if self.process else []
 
     def action_limit(self, tool: str = "", args: Mapping[str, Any] | None = None) -> ActionLimit:
         """Return how long this action may take, or any that is no step with a time of its own."""

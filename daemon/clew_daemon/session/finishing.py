@@ -114,7 +114,6 @@ class Finishing:
 
     async def act(self, p: protocol.Act) -> Judged:
         """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""
-        await self._epoch.ready.wait()
         summary = p.args.get("summary")
         summary = summary if isinstance(summary, str) else ""
         reason = p.args.get("tests_changed")

@@ -1,4 +1,4 @@
-"""How the life of one worker ends: by the first reason that is found, or in order, with time for its agent to exit."""
+"""The life of one worker: its signs of life, and its end by the first reason, or in order, with time to exit."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,6 @@ from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.session.epoch import Epoch, block_missing
-from clew_daemon.session.worker import AgentProcess
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.wire import protocol
 
@@ -29,17 +28,22 @@ CLI_PATIENCE = 6
 class Lifetime:
     """From the start of a worker to its end, with its tasks: one that fails ends the worker.
 
-    `process` is the agent, from its start on. Once it has hung up, and all that it sent is answered, it is `quiet`.
+    While the agent talks it is not `quiet`: before its first message, and once it has hung up and all that it sent is
+    answered. The clocks are monotonic, in seconds.
     """
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.process: AgentProcess | None = None
         self.stop_reason = ""
         self.quiet = asyncio.Event()
+        self.quiet.set()
         self._patient = False
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._heard_at = self._acted_at = time.monotonic()
+        self._busy = False
+        self._looked_at = 0.0
+        self._look: asyncio.Future[Missing | None] | None = None
 
     @property
     def over(self) -> bool:
@@ -79,8 +83,8 @@ class Lifetime:
 
     async def gone(self) -> None:
         """Wait until the agent has exited, and nothing that it began is carried out."""
-        if self.process:
-            await asyncio.shield(self.process.cell.guard.ended)
+        if process := self._epoch.process:
+            await asyncio.shield(process.cell.guard.ended)
             ends = [asyncio.ensure_future(e.wait()) for e in (self._epoch.idle, self.quiet)]
             try:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -90,13 +94,13 @@ class Lifetime:
 
     async def leave_to_exit(self) -> None:
         """Wait a little for the agent to exit on its own: its goal is over."""
-        assert self.process is not None  # noqa: S101 - it has sent a message
-        await asyncio.wait([self.process.cell.guard.ended], timeout=FINISHED_GRACE_S)
+        if process := self._epoch.process:
+            await asyncio.wait([process.cell.guard.ended], timeout=FINISHED_GRACE_S)
         self.end(Ended("finished", "finished"))
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        if self.process:
-            self.spawn(self.process.channel.send(protocol.notification(method, params)))
+        if process := self._epoch.process:
+            self.spawn(process.channel.send(protocol.notification(method, params)))
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Run a part of the session; if it fails, the worker ends: better a restart than a worker without its watch."""
@@ -123,17 +127,7 @@ class Lifetime:
         log.error("daemon.bug", goal=self._epoch.goal_id, error=repr(error), exc_info=error)
         self.end(endings.by_surprise(error))
 
-
-class Liveness:
-    """The clocks of one worker; all are monotonic, in seconds."""
-
-    def __init__(self, epoch: Epoch, lifetime: Lifetime) -> None:
-        self._epoch = epoch
-        self._lifetime = lifetime
-        self._heard_at = self._acted_at = time.monotonic()
-        self._busy = False
-        self._looked_at = 0.0
-        self._look: asyncio.Future[Missing | None] | None = None
+    # -- signs of life -------------------------------------------------------------------------------
 
     def heard(self) -> None:
         self._heard_at = time.monotonic()
@@ -151,7 +145,7 @@ class Liveness:
             self._busy = False
             self.heard()
 
-    async def watch(self, agent: AgentProcess) -> None:
+    async def watch(self) -> None:
         """Look until something is wrong, and end the worker for it; while the daemon is starved no time counts."""
         epoch = self._epoch
         while True:
@@ -163,14 +157,14 @@ class Liveness:
                 self._acted_at = min(now, self._acted_at + late_s)
                 self._heard_at = min(now, self._heard_at + late_s)
             found = None if epoch.stopping else self.silent() or self.stalled()
-            found = found or await self._check_memory(agent)
+            found = found or await self._check_memory()
             if not (found or epoch.stopping):
                 found = await self._check_workspace()
             if found:
-                self._lifetime.end(found)
+                self.end(found)
                 return
             if not epoch.stopping and (spent := await epoch.hold_to_limits()):
-                self._lifetime.stop(spent)
+                self.stop(spent)
 
     def silent(self) -> Ended | None:
         """Return that the agent hangs where nothing came from it, while it did not wait for an answer."""
@@ -213,12 +207,12 @@ class Liveness:
         await block_missing(self._epoch.parts.goals, self._epoch.core, missing)
         return Ended("stopped", missing.reason)
 
-    async def _check_memory(self, agent: AgentProcess) -> Ended | None:
+    async def _check_memory(self) -> Ended | None:
         """Measure the worker's memory where the kernel does not hold it to its limit."""
         executors, limit_mb = self._epoch.executors, self._epoch.settings.limits.memory_mb
         if executors.limited():
             return None
-        cells = [cell for cell in (*agent.cells, executors.cell) if cell]
+        cells = [cell for cell in (*self._epoch.cells, executors.cell) if cell]
         used_mb = await asyncio.to_thread(executors.launcher.memory_mb, cells)
         if used_mb <= limit_mb:
             return None

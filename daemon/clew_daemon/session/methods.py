@@ -89,7 +89,6 @@ class Methods:
                 protocol.INVALID_PARAMS,
             )
         epoch = self._epoch
-        await epoch.ready.wait()
         if not epoch.work.greeted:
             self._record_hello(redact(p.agent))
         settings, state = epoch.settings, epoch.core.state

@@ -286,7 +286,7 @@ def agent_stopped(epoch: Epoch) -> Iterator[None]:
 
 
 def _with_own_tools(epoch: Epoch) -> list[Cell]:
-    return epoch.cells() if epoch.own_tools or epoch.kind == "cli" else []
+    return epoch.cells if epoch.own_tools or epoch.kind == "cli" else []
 
 
 def _left_running(epoch: Epoch) -> list[psutil.Process]:

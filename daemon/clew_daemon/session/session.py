@@ -19,7 +19,7 @@ from clew_daemon.record.hello import thresholds
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.epoch import Epoch, block_goal
 from clew_daemon.session.first_look import paths_there
-from clew_daemon.session.lifetime import Lifetime, Liveness
+from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker import AgentProcess, WorkerOutput
 from clew_shared.core.answers import WrongState
@@ -42,8 +42,6 @@ class Session:
         self._lifetime = Lifetime(self._epoch)
         self.stop = self._lifetime.stop
         self._epoch.notify = self._lifetime.notify
-        self._epoch.cells = lambda: self._lifetime.process.cells if self._lifetime.process else []
-        self._liveness = Liveness(self._epoch, self._lifetime)
         self._methods = Methods(self._epoch)
         self._printed = asyncio.Event()
         self._began = time.monotonic()
@@ -104,18 +102,17 @@ class Session:
             await epoch.snapshots.first()
         rules, group = epoch.executors.rules, epoch.executors.leaf
         process = await epoch.executors.launcher.agent(rules, epoch.agent, group)
-        self._lifetime.process = process
+        epoch.process = process
         self._began, epoch.core.lived_s = time.monotonic(), self.lived_s  # a budget includes it
-        self._liveness.heard()
-        self._liveness.acted()
+        self._lifetime.heard()
+        self._lifetime.acted()
         spawn(self._read_output(process))
         spawn(self._wait_exit(process))
         await self._record_start(process)
         await epoch.decide(lambda core: core.start(time.time()))
-        epoch.ready.set()
-        conversation = Conversation(epoch, self._methods, self._liveness, self._lifetime)
-        spawn(conversation.hold(process.channel))
-        spawn(self._liveness.watch(process))
+        self._lifetime.quiet.clear()
+        spawn(Conversation(epoch, self._methods, self._lifetime).hold(process.channel))
+        spawn(self._lifetime.watch())
         spawn(self._look_first())
 
     async def _record_start(self, process: AgentProcess) -> None:
@@ -176,7 +173,8 @@ class Session:
         epoch = self._epoch
         if epoch.stopping:
             await self._lifetime.gone()
-        await self._last_messages()
+        # what the agent sent before it ended is still answered
+        await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await within(LAST_MESSAGES_S, self._printed.wait())
         ended = endings.by_exit(
             code,
@@ -191,19 +189,15 @@ class Session:
             epoch.hand_over(WHY["ended"])
         self._lifetime.end(ended)
 
-    async def _last_messages(self) -> None:
-        """Wait a little until what the agent sent before it ended is answered."""
-        if self._epoch.ready.is_set():
-            await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
-
     async def _tear_down(self) -> None:
-        process = self._lifetime.process
+        process = self._epoch.process
         self._epoch.stopping = True
         if process:
             await process.kill()
         await self._epoch.snapshots.close()
         await self._epoch.executors.end()
-        await self._last_messages()  # an action that ran until now kept them waiting
+        # an action that ran until now kept messages waiting
+        await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await asyncio.sleep(0)  # the drain sees the end of its pipe
         await self._lifetime.cancel()
         self._methods.release()
