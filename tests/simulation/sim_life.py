@@ -142,7 +142,7 @@ def _afterwards(world: World) -> list[str]:
     known = KnownGoals(states)
     for goal, state in states.items():
         why, _ = schedule.waits_for(state, known, [], world.clock.time())
-        if why == "waits for a worker" or why.endswith("goes first"):
+        if why == "waits for a worker":
             why = ""  # all of them are free
         hold.every_goal_ends_or_waits_for_a_named_reason(goal, state, why)
         hold.every_rest_is_reported_and_learned_from(goal, state)

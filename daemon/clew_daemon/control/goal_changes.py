@@ -164,14 +164,7 @@ class GoalChanges:
         flights = list(core.state.in_flight.values())
         await self._supervisor.halt(goal, done)
         cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
-        if not cut_off:
-            return done
-        then = "the agent will be told"
-        if has_runbook(core.state, self._d.settings):
-            then = "you are asked before its step runs again"
-            if core.state.spec.on_interrupt == "retry":
-                then = "its step will run again"
-        return f"{done}; {interrupted(cut_off)}" + ("" if core.state.ended else f": {then}")
+        return f"{done}; {interrupted(cut_off)}" if cut_off else done
 
     async def _is_recorded(self, core: Core) -> bool:
         """Return whether all that a goal has emitted is durable, or is soon."""

@@ -81,23 +81,22 @@ class ExecutorProcess:
     async def run(self, request: wire.RunRequest, said: Callable[[str], None]) -> wire.ActionDone:
         """Carry out an action; raises ExecutorDied where its effect is unknown. `said` is told what it has printed."""
         self._said = said
+        return await self._carried_out(request, "not carried out, the arguments are too long")
+
+    async def check(self, request: wire.CheckRequest) -> wire.ActionDone:
+        return await self._carried_out(request, "not run, the check is too long")
+
+    async def _carried_out(
+        self, request: wire.RunRequest | wire.CheckRequest, too_long: str
+    ) -> wire.ActionDone:
         try:
             return await self._ask(wire.ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:  # nothing was begun
-            text = f"not carried out, the arguments are too long: {error}"
-            return wire.ActionDone(
-                id=0, seq=request.seq, result="error", output=text, duration_s=0.0, changed=False
-            )
+            text = f"{too_long}: {error}"
+            return wire.ActionDone(result="error", output=text, duration_s=0.0, changed=False)
 
     async def digest(self, request: wire.DigestRequest) -> wire.DigestDone:
         return await self._ask(wire.DigestDone, request, DIGEST_TIMEOUT_S)
-
-    async def check(self, request: wire.CheckRequest) -> wire.ActionDone:
-        try:
-            return await self._ask(wire.ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
-        except OversizedMessageError as error:
-            text = f"not run, the check is too long: {error}"
-            return wire.ActionDone(result="error", output=text, duration_s=0.0)
 
     async def snapshot(self, request: wire.SnapshotRequest) -> wire.SnapshotDone:
         return await self._ask(wire.SnapshotDone, request, SNAPSHOT_TIMEOUT_S)

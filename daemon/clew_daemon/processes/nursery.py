@@ -197,18 +197,16 @@ class Zygote:
 
 
 def _checked(data: bytes) -> wire.NurseryHello:
-    """Return the greeting of a nursery of this version: another's may have another form; NurseryGone, ValueError."""
+    """Return the greeting of a nursery of this build: another's may have another form; NurseryGone, ValueError."""
     said = json.loads(data)
-    found = said.get("version") if isinstance(said, dict) else None
-    if found is None:
+    with contextlib.suppress(ValueError):
+        hello = wire.read_from_nursery(data)
+        if isinstance(hello, wire.NurseryHello) and hello.version == VERSION:
+            return hello
+    if not (isinstance(said, dict) and said.get("version")):
         raise NurseryGone("it did not start: its first message was not the expected one")
-    if found == VERSION:
-        with contextlib.suppress(ValueError):
-            hello = wire.read_from_nursery(data)
-            if isinstance(hello, wire.NurseryHello):
-                return hello
-        found = f"{VERSION}, but of another build,"
-    raise NurseryGone(f"clew {found:.80} is installed, this is {VERSION}: restart the daemon")
+    found = f"clew {said['version']:.80} of another build is installed, this is {VERSION}"
+    raise NurseryGone(f"{found}: restart the daemon")
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:

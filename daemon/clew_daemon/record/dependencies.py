@@ -1,9 +1,8 @@
-"""Which goals a text means (an id, a name or a beginning), which share a workspace, and their order. Pure."""
+"""Which goals a text means (an id, a name or a beginning), and in which order they get a worker. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from clew_shared.record.model import GoalStatus
@@ -128,28 +127,16 @@ class KnownGoals:
         """The goals that have not ended, in the order in which they get a worker."""
         return sorted((s for s in self.states.values() if not s.ended), key=rank)
 
-    def sharing(self, workspace: str) -> Iterator[list[State]]:
-        """Yield the goals that have not ended and overlap a workspace: those in it or below, and in each above."""
-        at, *above = _upwards(workspace)
-        yield self._below.get(at, [])
-        for folder in above:
-            yield self._at.get(folder, [])
-
-    @cached_property
-    def _at(self) -> dict[str, list[State]]:
-        return _grouped((_upwards(s.spec.workspace)[0], s) for s in self.in_turn)
-
-    @cached_property
-    def _below(self) -> dict[str, list[State]]:
-        return _grouped((folder, s) for s in self.in_turn for folder in _upwards(s.spec.workspace))
-
     @cached_property
     def _names(self) -> dict[str, str]:
         return {goal: state.spec.name for goal, state in self.states.items()}
 
     @cached_property
     def _bearers(self) -> dict[str, list[str]]:
-        return _grouped((name, goal) for goal, name in self._names.items())
+        bearers: dict[str, list[str]] = {}
+        for goal, name in self._names.items():
+            bearers.setdefault(name, []).append(goal)
+        return bearers
 
     def _ended(self, goal: str) -> bool:
         return self.states[goal].ended
@@ -193,18 +180,6 @@ def cycle(new: State, known: KnownGoals) -> list[str]:
 def called(state: State) -> str:
     """Return a goal's name, or else its id."""
     return state.spec.name or state.goal_id
-
-
-def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return groups
-
-
-def _upwards(folder: str) -> list[str]:
-    path = PurePosixPath(folder)
-    return [str(one) for one in (path, *path.parents)]
 
 
 def circle(start: str, end: str, known: KnownGoals) -> list[str]:

@@ -76,16 +76,7 @@ class Checks:
         after = await epoch.executors.digest(own=epoch.agent_acts)
         if not failing and before != after and is_measured(before) and is_measured(after):
             failing = await self._run_each()
-        return failing
-
-    async def _run_each(self) -> list[FailingCheck]:
-        failing = []
-        for name, cmd in self._epoch.core.state.spec.checks.items():
-            run = await self._ran(name, cmd, finish=True)
-            self.finish[name] = run
-            failing += await self._finish(name, await self._traced(name, cmd, run))
-        await self._epoch.commit()
-        return failing
+        return failing or []
 
     async def run_before(self) -> None:
         """Run each check that was never run, before the first action, all of them no longer than one may take."""
@@ -108,15 +99,22 @@ class Checks:
 
     async def run_early(self, within_s: float) -> list[FailingCheck] | None:
         """Run each check once, all of them within `within_s`; return those that fail, or None if the time runs out."""
+        return await self._run_each(within_s)
+
+    async def _run_each(self, within_s: float = inf) -> list[FailingCheck] | None:
+        """Run each check for a finish, or `within_s` before anyone asks for one."""
         failing: list[FailingCheck] = []
-        until = time.monotonic() + within_s
+        until, finish = time.monotonic() + within_s, within_s == inf
         for name, cmd in self._epoch.core.state.spec.checks.items():
             if (left_s := until - time.monotonic()) <= 0:
                 return None
-            run = await self._ran(name, cmd, left_s)
-            if run.exit_code is None:
+            run = await self._ran(name, cmd, left_s, finish=finish)
+            if finish:
+                self.finish[name] = run
+            elif run.exit_code is None:
                 return None
             failing += await self._finish(name, await self._traced(name, cmd, run))
+        await self._epoch.commit()
         return failing
 
     async def _ran(self, name: str, cmd: str, left_s: float = inf, *, finish: bool = False) -> Run:

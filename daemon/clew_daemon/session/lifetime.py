@@ -11,7 +11,6 @@ import structlog
 from clew_daemon.host.tasks import within
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
-from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.session.epoch import Epoch, block_missing
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.wire import protocol
@@ -42,8 +41,6 @@ class Lifetime:
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._heard_at = self._acted_at = time.monotonic()
         self._busy = False
-        self._looked_at = 0.0
-        self._look: asyncio.Future[Missing | None] | None = None
 
     @property
     def over(self) -> bool:
@@ -158,8 +155,6 @@ class Lifetime:
                 self._heard_at = min(now, self._heard_at + late_s)
             found = None if epoch.stopping else self.silent() or self.stalled()
             found = found or await self._check_memory()
-            if not (found or epoch.stopping):
-                found = await self._check_workspace()
             if found:
                 self.end(found)
                 return
@@ -189,23 +184,16 @@ class Lifetime:
             return None
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
-    async def _check_workspace(self) -> Ended | None:
-        """Find out whether something else is in the place of the worker's folder; then a person is asked.
-
-        What a look has found is taken up a turn later: a file system that does not answer holds up only that look.
-        """
-        if self._look is None:
-            if time.monotonic() - self._looked_at >= WORKSPACE_EVERY_S:
-                self._looked_at = time.monotonic()
-                self._look = asyncio.ensure_future(self._epoch.missing())
-            return None
-        if not self._look.done():
-            return None
-        missing, self._look = self._look.result(), None
-        if missing is None or missing.gone:
-            return None
-        await block_missing(self._epoch.parts.goals, self._epoch.core, missing)
-        return Ended("stopped", missing.reason)
+    async def watch_workspace(self) -> None:
+        """End the worker where something else is in the place of its folder, and ask a person; a look may hang."""
+        epoch = self._epoch
+        while True:
+            await asyncio.sleep(WORKSPACE_EVERY_S)
+            missing = None if epoch.stopping else await epoch.missing()
+            if missing and not (missing.gone or epoch.stopping):
+                await block_missing(epoch.parts.goals, epoch.core, missing)
+                self.end(Ended("stopped", missing.reason))
+                return
 
     async def _check_memory(self) -> Ended | None:
         """Measure the worker's memory where the kernel does not hold it to its limit."""

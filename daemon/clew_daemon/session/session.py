@@ -113,6 +113,7 @@ class Session:
         self._lifetime.quiet.clear()
         spawn(Conversation(epoch, self._methods, self._lifetime).hold(process.channel))
         spawn(self._lifetime.watch())
+        spawn(self._lifetime.watch_workspace())
         spawn(self._look_first())
 
     async def _record_start(self, process: AgentProcess) -> None:

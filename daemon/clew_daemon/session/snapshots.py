@@ -36,8 +36,7 @@ MAKE_ROOM_S = 10.0
 """How long a snapshot that found no room waits until those of ended goals are removed."""
 
 SLOW_S = 10.0  # An executor that ends after this time while it takes a snapshot may do so again
-SKIPPED_MAX = 32
-"""How many moments pass at most without a snapshot after one that failed; after the first failure it is one."""
+SKIPPED = 8  # How many moments pass without a snapshot after one that failed
 
 MB = 1024 * 1024
 
@@ -56,7 +55,7 @@ class WorkspaceSnapshots:
         self._task: asyncio.Task[None] | None = None
         self._position: tuple[int, int, str] | None = None  # until that of the start is due
         self._acted = False
-        self._skip, self._skip_next = 0, 1
+        self._skip = 0
 
     @property
     def enabled(self) -> bool:
@@ -165,8 +164,7 @@ class WorkspaceSnapshots:
             return  # the daemon is about to stop
         except Exception as error:
             log.exception("snapshot.failed", goal=goal, reason=repr(error))
-        self._skip = self._skip_next if failed else 0
-        self._skip_next = min(2 * self._skip_next, SKIPPED_MAX) if failed else 1
+        self._skip = SKIPPED if failed else 0
 
     async def _ask(self) -> SnapshotDone:
         executor = self._begun = await self._executors.executor()

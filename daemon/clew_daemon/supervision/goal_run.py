@@ -157,8 +157,7 @@ class GoalRun:
         try:
             found = await asyncio.to_thread(workspace_guard.enter, path, known, make=make)
         except OSError as error:  # out of resources
-            after_s = await self._conclude(core, endings.by_fault(error))
-            await asyncio.sleep(after_s or 0.0)
+            await self._conclude(core, endings.by_fault(error))
             return None
         if isinstance(found, workspace_guard.Missing):
             await block_missing(self._d.goals, core, found)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from clew_daemon.host.folders import overlap
-from clew_daemon.record.dependencies import Dependency, KnownGoals, circle, dependencies, rank
+from clew_daemon.record.dependencies import Dependency, KnownGoals, circle, dependencies
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
@@ -50,20 +50,7 @@ def waits_for(
     for goal in running:
         if goal != state.goal_id and overlap(workspace, known.states[goal].spec.workspace):
             return f"waits for the workspace, where {goal} works", False
-    if ahead := _ahead(state, known, now):
-        return f"waits for the workspace, where {ahead} goes first", False
     return FOR_A_WORKER, False
-
-
-def _ahead(state: State, known: KnownGoals, now: float) -> str:
-    """Return the goal that is ready, too, and gets the workspace of this one before it; "" where there is none."""
-    for line in known.sharing(state.spec.workspace):
-        for other in line:
-            if rank(other) >= rank(state):
-                break
-            if ready(other, known, now):
-                return other.goal_id
-    return ""
 
 
 def ready(state: State, known: KnownGoals, now: float) -> bool:
