@@ -69,7 +69,7 @@ DAEMON = {
     "agent.receive": "clew_daemon.processes.lines:LineChannel.receive",
     "agent.attend": "clew_daemon.session.conversation:Conversation._answer",
     "agent.judge": "clew_daemon.session.actions:Actions._judge",
-    "agent.plan": "clew_daemon.session.methods:Methods._plan",
+    "agent.plan": "clew_daemon.session.conversation:Conversation._plan",
     "agent.send": "clew_daemon.processes.lines:LineChannel.send",
     "executor.start": "clew_daemon.processes.executor:ExecutorProcess.start",
     "executor.ask": "clew_daemon.processes.executor:ExecutorProcess._ask",

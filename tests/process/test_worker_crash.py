@@ -323,10 +323,10 @@ def test_an_error_of_the_executor_that_nobody_expected_is_named_in_the_log_and_t
 GOAL = "# Work\n\n## S\n- [ ] one\n  ```sh\n  true\n  ```\n"
 FAULTS = {
     "a module that is missing since an upgrade": """
-from clew_daemon.session.methods import Methods
+from clew_daemon.session.conversation import Conversation
 def choose(self):
     import clew_daemon.no_longer_there
-Methods._choose_strategies = choose
+Conversation._choose_strategies = choose
 """,
     "an error while the goal is queued": """
 from clew_daemon.record.goals import GoalStore

@@ -20,7 +20,6 @@ from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.epoch import Epoch, block_goal
 from clew_daemon.session.first_look import paths_there
 from clew_daemon.session.lifetime import Lifetime
-from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker import AgentProcess, WorkerOutput
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
@@ -42,7 +41,7 @@ class Session:
         self._lifetime = Lifetime(self._epoch)
         self.stop = self._lifetime.stop
         self._epoch.notify = self._lifetime.notify
-        self._methods = Methods(self._epoch)
+        self._conversation = Conversation(self._epoch, self._lifetime)
         self._printed = asyncio.Event()
         self._began = time.monotonic()
         self.gone = asyncio.Event()
@@ -92,7 +91,7 @@ class Session:
 
     async def _start(self) -> None:
         epoch, spawn = self._epoch, self._lifetime.spawn
-        if missing := await self._methods.checks.missing_tools():
+        if missing := await self._conversation.checks.missing_tools():
             await block_goal(
                 epoch.parts.goals, epoch.core, missing_tools(epoch.core.state, missing)
             )
@@ -111,7 +110,7 @@ class Session:
         await self._record_start(process)
         await epoch.decide(lambda core: core.start(time.time()))
         self._lifetime.quiet.clear()
-        spawn(Conversation(epoch, self._methods, self._lifetime).hold(process.channel))
+        spawn(self._conversation.hold(process.channel))
         spawn(self._lifetime.watch())
         spawn(self._lifetime.watch_workspace())
         spawn(self._look_first())
@@ -160,7 +159,7 @@ class Session:
         """Begin the snapshots; have the checks run where the agent may act without asking."""
         self._epoch.snapshots.start()
         if self._epoch.own_tools:
-            await self._methods.checks.run_before()
+            await self._conversation.checks.run_before()
 
     async def _read_output(self, process: AgentProcess) -> None:
         try:
@@ -182,7 +181,7 @@ class Session:
             epoch.core.state,
             stopping=epoch.stopping,
             stop_reason=self._lifetime.stop_reason,
-            leave=self._methods.leave,
+            leave=self._conversation.leave,
             output=self._output.tail,
             greeted=epoch.work.greeted,
         )
@@ -201,7 +200,7 @@ class Session:
         await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await asyncio.sleep(0)  # the drain sees the end of its pipe
         await self._lifetime.cancel()
-        self._methods.release()
+        self._conversation.release()
         if process:
             process.channel.close()
 
