@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
 import socket
-import socketserver
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
@@ -107,46 +104,29 @@ async def test_a_parameter_that_is_missing_unknown_or_of_another_type_is_named(
 
 
 @contextmanager
-def daemon(folder, answers):
-    """Serve `answers` (by method: a result, or raw bytes) on the socket of a home's run folder."""
-    asked = []
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self):
-            for line in self.rfile:
-                request = json.loads(line)
-                asked.append((request["method"], request["params"]))
-                answer = answers[request["method"]]
-                if isinstance(answer, bytes):
-                    self.wfile.write(answer)
-                    return
-                key = "error" if "code" in answer else "result"
-                body = {"jsonrpc": "2.0", "id": request["id"], key: answer}
-                self.wfile.write(json.dumps(body).encode() + b"\n")
-
-    (folder / "run").mkdir(parents=True, exist_ok=True)
+def answering(folder, answer, times=1):
+    """Answer so many requests at the socket of a home's run folder: with raw bytes, or an error."""
+    (folder / "run").mkdir()
     path = folder / "run" / "control.sock"
-    listening = socket.socket(socket.AF_UNIX)
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    listening.bind(f"/proc/self/fd/{directory}/{path.name}")
-    os.close(directory)
-    listening.listen()
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket, server.server_address = listening, str(path)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield path, asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor() as pool:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve():
+            for _ in range(times):
+                with listening.accept()[0] as channel, channel.makefile("rb") as lines:
+                    lines.readline()
+                    channel.sendall(answer)
+
+        served = pool.submit(serve)
+        yield path
+        served.result(60)
 
 
 def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
     error = {"code": -32001, "message": "goal x is over: \x1b[31m`retry` starts it again"}
-    with daemon(tmp_path, {"reload": error}) as (path, _):
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode() + b"\n"
+    with answering(tmp_path, line, times=2) as path:
         with pytest.raises(RequestRefused, match="is over"):
             call(path, "reload")
         assert run(["--home", str(tmp_path), "reload"]) == 1
@@ -164,10 +144,7 @@ def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
     ],
 )
 def test_an_answer_that_is_none_is_an_error(tmp_path, answer, why, code):
-    with (
-        daemon(tmp_path, {"ping": answer}) as (path, _),
-        pytest.raises(CliError, match=why) as told,
-    ):
+    with answering(tmp_path, answer) as path, pytest.raises(CliError, match=why) as told:
         call(path, "ping")
     assert told.value.code == code
 
