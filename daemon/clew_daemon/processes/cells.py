@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
-from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
 from clew_shared.config.places import Places, PlacesError, expanded
@@ -39,15 +37,11 @@ def private(places: Places, goal: str, *, cli: bool = False) -> tuple[Path, Path
     return folder / "home", folder / "tmp"
 
 
-def make_private(
-    places: Places, goal: str, *, cli: bool = False, stores: SnapshotSpace | None = None
-) -> None:
+def make_private(places: Places, goal: str, *, cli: bool = False) -> None:
     """Make a goal's own TMPDIR and HOME, or those of its CLI, where they are missing; raises OSError.
 
-    In `stores` the folder of its snapshots too, if possible. A state folder that was removed is not made again.
+    A state folder that was removed is not made again.
     """
-    if stores is not None:
-        stores.make(goal)
     folders = private(places, goal, cli=cli)
     goals = places.state / "goals"
     for folder in (goals, goals / goal, folders[0].parent, *folders):
@@ -77,18 +71,6 @@ def remove_view(places: Places, goal: str) -> None:
     """Remove the folder of a view with all that was written there, also where its checks have locked it."""
     with suppress(FileNotFoundError):
         remove_tree(view_of(places, goal))
-
-
-def hidden(
-    places: Places, keys: Iterable[Path], state: State, others: Iterable[State]
-) -> tuple[str, ...]:
-    """Return the paths that no cell of this goal may see, whatever else allows them; `keys` are the key files."""
-    own = state.spec.workspace
-    folders = [places.config, *places.folders.values()]
-    workspaces = [
-        s.spec.workspace for s in others if not s.ended and not overlap(s.spec.workspace, own)
-    ]
-    return tuple(dict.fromkeys([*map(str, [*folders, *keys]), *workspaces]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,10 +192,8 @@ def own_group() -> tuple[Path | None, str]:
 def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
     """Return why this process may not create groups beneath a group, "" where it may.
 
-    A group is delegated where systemd has marked it, where it is the root of a container's own view, where it
-    belongs to this user and its parent does not, or where the user's `manager` confirms it (which marks nothing
-    itself: 252 and 257). That it is writable is no sign: root may write everywhere, and a user's manager owns every
-    group of the session.
+    It may where systemd has marked it, at the root of a container's own view, where it belongs to this user and its
+    parent does not, or where the user's `manager`, which marks nothing, confirms it; being writable is no sign.
     """
     if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either
         return f"{group} is the root of the machine's control groups, or Linux is older than 5.14"

@@ -108,19 +108,12 @@ class Children:
         finally:
             self._starting -= 1
 
-    def sweep(self) -> int:
-        """Reap and kill the orphans that cells have left; return how many were still alive."""
-        if self._starting:
-            return 0
-        alive = 0
-        for pid in children(os.getpid()):
-            if pid in self._known:
-                continue
+    def sweep(self) -> None:
+        """Reap and kill the orphans that cells have left."""
+        for pid in () if self._starting else children(os.getpid()):
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
-                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                if pid not in self._known and os.waitpid(pid, os.WNOHANG)[0] == 0:
                     os.kill(pid, signal.SIGKILL)
-                    alive += 1
-        return alive
 
 
 @cache

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from clew_daemon.host.folders import overlap
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, children
 from clew_daemon.processes.cells import CellRules
@@ -206,10 +207,9 @@ class ExecutorPool:
         """
         self._parts.goals.ledger.look()
         await self._look()
-        enabled = self._parts.settings_of(self._goal).snapshots.enabled
-        stores = self._parts.space if enabled else None
-        places = self._parts.places
-        await asyncio.to_thread(cells.make_private, places, self._goal, stores=stores)
+        if self._parts.settings_of(self._goal).snapshots.enabled:
+            await asyncio.to_thread(self._parts.space.make, self._goal)
+        await asyncio.to_thread(cells.make_private, self._parts.places, self._goal)
 
     @property
     def rules(self) -> cells.CellRules:
@@ -217,7 +217,11 @@ class ExecutorPool:
         parts, settings = self._parts, self._parts.settings_of(self._goal)
         used = (settings, parts.settings, *parts.started.values())
         keys = {path: None for one in used for path in parts.keys.paths(one)}
-        hidden = cells.hidden(parts.places, keys, self._state, parts.goals.states().values())
+        own, states = self._state.spec.workspace, parts.goals.states().values()
+        spaces = [s.spec.workspace for s in states if not s.ended]
+        others = [space for space in spaces if not overlap(space, own)]
+        folders = [parts.places.config, *parts.places.folders.values(), *keys]
+        hidden = tuple(dict.fromkeys([*map(str, folders), *others]))
         place, env = self._guard.place, parts.keys.env
         return cells.CellRules(
             parts.places, settings, self._state, self._epoch, place, hidden, env, parts.git

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 import structlog
@@ -88,6 +89,7 @@ class Retention:
 # -- folders of goals --------------------------------------------------------------------------------
 
 GONE = ".gone"  # The suffix of folders that are being removed
+_is_gone = methodcaller("endswith", GONE)
 
 
 async def clear(places: Places, goal: str) -> None:
@@ -101,11 +103,7 @@ async def remove(*folders: Path) -> None:
     for folder in folders:
         with suppress(OSError):
             folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
-    await asyncio.to_thread(remove_folders, folders[0].parent, is_gone)
-
-
-def is_gone(name: str) -> bool:
-    return name.endswith(GONE)
+    await asyncio.to_thread(remove_folders, folders[0].parent, _is_gone)
 
 
 def remove_folders(parent: Path, is_expired: Callable[[str], bool]) -> None:
@@ -156,7 +154,7 @@ class SnapshotStores:
                 if self._is_leftover(goal):
                     with self._hold(goal):
                         await self._remove(goal)
-            await asyncio.to_thread(remove_folders, self._d.places.snapshots, is_gone)
+            await asyncio.to_thread(remove_folders, self._d.places.snapshots, _is_gone)
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""

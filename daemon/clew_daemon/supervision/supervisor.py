@@ -30,10 +30,9 @@ FULL_LOOK_S = 1.0
 IDLE_S = 60.0
 CLOCK_S = 1.0  # How often goals are looked through while one waits for a moment of the wall clock
 
-LONG_S = 0.01
 REST, REST_S = 9, 1.0
-"""After a round that took longer than LONG_S there is a rest of REST times its length, at most REST_S: when thousands
-of goals arrive together, they are not all gone through again for each one."""
+"""After a round there is a rest of REST times its length, at most REST_S: when thousands of goals arrive together, they
+are not all gone through again for each one."""
 
 
 class Supervisor:
@@ -164,8 +163,7 @@ class Supervisor:
             for goal in schedule.due(known, busy, now, most):
                 self._run(goal)
             await self._block_dependents(known)
-            if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
-                await asyncio.sleep(min(REST * took_s, REST_S))
+            await asyncio.sleep(min(REST * (time.monotonic() - began), REST_S))
             moment = schedule.next_moment(known.states.values(), now)
             # by the wall clock, which may be set, and goes on while the machine sleeps
             most_s = IDLE_S if moment is None else min(moment - now, CLOCK_S)
