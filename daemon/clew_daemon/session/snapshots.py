@@ -36,7 +36,7 @@ MAKE_ROOM_S = 10.0
 """How long a snapshot that found no room waits until those of ended goals are removed."""
 
 SLOW_S = 10.0  # An executor that ends after this time while it takes a snapshot may do so again
-SKIPPED = 8  # How many moments pass without a snapshot after one that failed
+SKIPPED = 4  # How many moments pass without a snapshot after one that failed
 
 MB = 1024 * 1024
 

@@ -186,12 +186,9 @@ class SnapshotStores:
         self._d.space.bytes.pop(goal, None)
 
     def _has_store(self, goal: str) -> bool:
-        """Return whether a goal has a store; one that cannot be read counts as there."""
-        try:
-            (self._d.places.snapshots / goal / "HEAD").stat()
-        except OSError as error:
-            return not isinstance(error, FileNotFoundError | NotADirectoryError)
-        return True
+        with suppress(OSError):
+            return (self._d.places.snapshots / goal / "HEAD").exists()
+        return True  # it cannot be read
 
     def _is_leftover(self, goal: str) -> bool:
         """Return whether a store belongs to a purged goal, or to one whose record says that it is removed."""
