@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -33,13 +34,10 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire, beside
 from clew_shared.text.plain import plain
 
+# Errors that may be gone at the next start: the service manager tries again.
 TRANSIENT_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that may be gone at the next start: the service manager tries again."""
-
 DESCRIPTORS = 65_536
-SWITCH_S = 0.0001
-"""How long a thread that packs or publishes runs while the event loop waits: a fiftieth of Python's default."""
-
+SWITCH_S = 0.0001  # how long a thread that packs or publishes runs while the event loop waits
 NO_PROC = (
     "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
     "or give the container its own"
@@ -116,10 +114,8 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
     with ExitStack() as held:
         try:
             folders.make(places)
-            ledger, _ = [
-                held.enter_context(acquire(path, role=DAEMON, socket=places.socket))
-                for path in paths
-            ]
+            lock = partial(acquire, role=DAEMON, socket=places.socket)
+            ledger, _ = [held.enter_context(lock(path)) for path in paths]
             configure_log(places, settings, keys)
             record_places(places, settings, keys)
         except LockHeldError as error:
@@ -161,11 +157,7 @@ def failed(message: str, code: int) -> int:
 
 
 def _limit() -> None:
-    """Refuse core dumps, which would hold keys, and allow more descriptors than a worker may have.
-
-    Descriptors that a worker has sent and that were not received count for the whole user. A worker reaches its own,
-    lower limit first, so that the daemon can still start others.
-    """
+    """Refuse core dumps, which would hold keys, and allow more descriptors than a worker may have."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)

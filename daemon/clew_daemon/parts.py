@@ -18,10 +18,7 @@ from clew_shared.config.tables import Settings
 
 @dataclass(slots=True)
 class DaemonParts:
-    """One daemon's parts; a reload replaces `settings` and `git`, the rest never changes.
-
-    `git` is the identity for commits, as variables; `started` holds the settings that running goals started with.
-    """
+    """One daemon's parts; a reload replaces `settings`. `started` holds those that running goals started with."""
 
     places: Places
     settings: Settings

@@ -52,7 +52,7 @@ DAEMON = {
     "inbox.remove": "clew_daemon.inbox.files:remove",
     "inbox.reject": "clew_daemon.inbox.files:reject",
     "inbox.reason": "clew_daemon.inbox.files:write_whole",
-    "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
+    "goal.copy": "clew_daemon.inbox.inbox:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery.ready",

@@ -50,31 +50,12 @@ def identified(home, name="Ada Example", more=""):
 
 
 def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home, repository):
+    """Variables of the daemon go before the config, and no others of git are passed on."""
     identified(home, more="[credential]\nhelper = !touch /nowhere/helped\n")
-    clew.start().completed(runbook(*COMMIT, workspace=repository))
-    said = git(repository, "log", "-1", "--format=%an <%ae> %cn <%ce>")
-    assert said == "Ada Example <ada@example.com> Ada Example <ada@example.com>\n"
-    assert git(repository, "status", "--porcelain") == ""
-    assert (repository / ".agent_context" / ".gitignore").read_text() == "*\n"
-
-
-def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_passed(
-    clew, home, tmp_path
-):
-    identified(home)
     clew.start(GIT_AUTHOR_NAME="Someone Else", GIT_SSH_COMMAND="false")
-    goal = clew.completed(runbook("env | grep ^GIT_ > seen"))
-    assert sorted(clew.lines(goal, "seen")) == [
-        "GIT_AUTHOR_EMAIL=ada@example.com",
-        "GIT_AUTHOR_NAME=Someone Else",
-        "GIT_COMMITTER_EMAIL=ada@example.com",
-        "GIT_COMMITTER_NAME=Ada Example",
-    ]
-
-
-def test_a_reload_reads_it_again_and_says_what_changed(clew, home):
-    clew.start()
-    identified(home)
-    assert "GIT_AUTHOR_NAME" in clew.clew("reload")
-    goal = clew.completed(runbook("env | grep ^GIT_AUTHOR_NAME > seen"))
-    assert list(clew.lines(goal, "seen")) == ["GIT_AUTHOR_NAME=Ada Example"]
+    clew.completed(runbook("env > seen", *COMMIT, workspace=repository))
+    said = git(repository, "log", "-1", "--format=%an <%ae> %cn <%ce>")
+    assert said == "Someone Else <ada@example.com> Ada Example <ada@example.com>\n"
+    assert git(repository, "status", "--porcelain") == "?? seen\n"
+    assert "GIT_SSH_COMMAND" not in (repository / "seen").read_text()
+    assert (repository / ".agent_context" / ".gitignore").read_text() == "*\n"

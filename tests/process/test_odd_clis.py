@@ -149,7 +149,7 @@ ODD_CALLS = [
     ids=["often wrong", "all"],
 )
 def test_one_that_calls_one_tool_for_ever_is_stopped_by_its_limits(coder, calls):
-    front = "max_iterations: 2\nchecks: ['false']\n"
+    front = "max_iterations: 2\nchecks: {no: 'false'}\n"
     body = "started(); tools = Tools()\nwhile True: tools.call({!r}, **{!r})"
     limits = {"limits.max_actions": 20}
     clew, goals = goals_of(coder, [body.format(*one) for one in calls], front, **limits)

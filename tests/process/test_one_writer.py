@@ -187,7 +187,7 @@ def test_a_second_daemon_on_the_same_inbox_refuses_to_start_and_says_who_owns_it
     first = make_clew(name="first").start()
     second = make_clew({"paths.inbox": str(first.home / "inbox")}, name="second")
     said = second.clew("run", code=1)
-    assert "belongs to another daemon" in said
+    assert "inbox/.clew.lock" in said
     assert str(first.daemon.pid) in said
     assert "[paths] inbox" in said
     goal = first.submit(NOTE)

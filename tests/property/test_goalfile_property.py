@@ -7,64 +7,13 @@ from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 
 PIECES = st.sampled_from(
-    [
-        "---",
-        "...",
-        "\n",
-        "\r\n",
-        "\r",
-        " ",
-        "    ",
-        "\t",
-        "# ",
-        "## ",
-        "### ",
-        "## Done when",
-        "- ",
-        "* ",
-        "1. ",
-        "[ ] ",
-        "[x] ",
-        "> ",
-        "```",
-        "~~~",
-        "sh",
-        " file=",
-        "../a",
-        "`",
-        "``",
-        "a",
-        "word.",
-        "<!--",
-        "checks: ",
-        "budget: {tokens: ",
-        "priority: ",
-        "not_before: ",
-        "2026-12-01",
-        "depends_on: ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ": ",
-        "? ",
-        "&a ",
-        "*a",
-        "!!int ",
-        "|",
-        "'",
-        '"',
-        "<<: ",
-        "=",
-        "0x_",
-        "1:2",
-        ".nan",
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "\0",
-        "é",
-    ]
+    (
+        *("---", "...", "\n", "\r\n", "\r", " ", "    ", "\t", "# ", "## ", "### ", "## Done when"),
+        *("- ", "* ", "1. ", "[ ] ", "[x] ", "> ", "```", "~~~", "sh", " file=", "../a", "`", "``"),
+        *("a", "word.", "<!--", "checks: ", "budget: {tokens: ", "priority: ", "not_before: "),
+        *("2026-12-01", "depends_on: ", "[", "]", "{", "}", ": ", "? ", "&a ", "*a", "!!int ", "|"),
+        *("'", '"', "<<: ", "=", "0x_", "1:2", ".nan", "\x85", "\u2028", "\ufeff", "\0", "é"),
+    )
 )
 MARKDOWN = st.lists(PIECES, max_size=60).map("".join)
 
@@ -74,12 +23,9 @@ def parsed_or_refused(raw):
     try:
         goal = parse(raw, "g.md", ["default"])
     except GoalFileError as error:
-        refusal = error
-    else:
-        refusal = None
-    if refusal is not None:
-        assert refusal.faults
-        assert all(fault.message for fault in refusal.faults)
+        goal, faults = None, error.faults
+    if goal is None:
+        assert all(fault.message for fault in faults)
         return
     assert goal.description
     assert all(task.subtasks for task in goal.tasks)

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from clew_daemon.host.keys import Keys
-from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.inbox import accept
 from clew_daemon.record import dependencies
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings

@@ -137,7 +137,7 @@ def test_goal_files_in_the_docs_can_be_used():
 
 
 def test_the_goal_file_page_has_every_key_of_the_front_matter():
-    from clew_daemon.inbox.goalfile.front import KEYS
+    from clew_daemon.inbox.goalfile.parse import KEYS
 
     text = (REPO / "docs" / "goal-files.md").read_text()
     assert [key for key in KEYS if f"| `{key}` |" not in text] == []

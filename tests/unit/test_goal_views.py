@@ -4,7 +4,6 @@ import pytest
 
 from clew_daemon.cli.commands.watch import PlainView, entry_line
 from clew_daemon.publish.report import render, write
-from clew_daemon.publish.standing import is_told
 from clew_daemon.reading.describe import advance
 from clew_daemon.reading.goal_list import overview
 from clew_daemon.reading.goal_text import goal_lines
@@ -108,18 +107,6 @@ def report(agent):
     return render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops)
 
 
-def test_a_completed_goal_says_so_with_its_tree(played):
-    agent = played(["one", "two"])
-    agent.complete()
-    agent.core.emit(ev.GoalEnded(status="completed", summary="all well"))
-    text = report(agent)
-    assert "- status: **completed, unverified**" in text
-    assert "- progress: 100%" in text
-    assert "- summary: all well" in text
-    assert "  - [x] one" in text
-    assert "answer is needed" not in text
-
-
 def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     agent = played(["one"], failure_limit=1, replan_limit=1)
     for level in ("task", "goal"):
@@ -133,19 +120,6 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "  - [#] another (1 failed attempt)" in text
     assert "## Replaced by replans" in text
     assert "- 1.1 failed 1 time\n" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "other", "told"),
-    [
-        ("test: failed", "The test suite ran long; deploy failed", False),
-        ("test:  failed…", "So test: failed again", True),
-        ("the door is shut: nobody at home", "nobody at home as the door is shut", True),
-        ("no disk", None, False),
-    ],
-)
-def test_a_text_is_told_by_the_whole_of_it_or_by_all_its_long_parts(text, other, told):
-    assert is_told(text, other) is told
 
 
 def test_keys_and_control_characters_do_not_come_through(agent):

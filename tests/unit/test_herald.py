@@ -10,9 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from clew_daemon.herald import channels, notices
 from clew_daemon.herald.channels import Book, Messages
-from clew_daemon.herald.herald import Herald
-from clew_daemon.herald.metrics import Metrics, MetricsServer
-from clew_daemon.herald.notices import DaemonHealth, Sender, Situation, UndeliveredError
+from clew_daemon.herald.herald import Herald, Metrics, MetricsServer
+from clew_daemon.herald.notices import Sender, Situation, UndeliveredError
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerUnwell, NewEvent
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
@@ -147,25 +146,11 @@ def test_quiet_hours_have_their_beginning_and_not_their_end_also_over_midnight(q
     assert [now for now in times if channels.is_quiet(now, quiet)] == hours
 
 
-async def test_ends_that_nobody_is_told_of_cost_no_write_each(recorded, monkeypatch):
-    written = []
-    monkeypatch.setattr(channels, "write_whole", lambda *_: written.append(1))
-    recorded.look()
-    before = len(written)
-    for number in range(20):
-        goal = f"goal-{number}"
-        accepted = ACCEPTED.model_copy(update={"goal_id": goal})
-        await recorded.add(accepted, ev.GoalEnded(status="cancelled"), goal=goal)
-    recorded.channel.step()
-    assert recorded.channel.record.cursor.startswith("40-")
-    assert len(written) == before
-
-
 @pytest.mark.parametrize("error", [LedgerUnwell, LedgerCorrupt])
 async def test_what_was_counted_while_the_ledger_failed_is_seen_afterwards_but_for_damage(
     recorded, monkeypatch, error
 ):
-    monkeypatch.setattr(notices, "ask_health", lambda _: DaemonHealth("ok", (), (1,), 0.0))
+    monkeypatch.setattr(notices, "ask_health", lambda _: {"ledger": "ok"})
     herald = Herald(SimpleNamespace(ledger=recorded.ledger.path, socket=None), Book(recorded.path))
     await recorded.add(ACCEPTED)
     herald.look()
@@ -195,7 +180,7 @@ async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told
 
 def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monkeypatch):
     monkeypatch.setattr(notices, "DOWN_S", 0.0)
-    up, full = DaemonHealth("ok", (1.0,), (1, 0), 0.1), DaemonHealth("full", (1.0,), (1, 0), 0.1)
+    up, full = {"ledger": "ok"}, {"ledger": "full"}
     answers = iter(["gone", up, "gone", "gone", up, full, full])
     monkeypatch.setattr(notices, "ask_health", lambda _: next(answers))
     told, counts = [], []

@@ -68,15 +68,6 @@ def actions(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("goals", [1, 8, 64, 500])
-@pytest.mark.parametrize("took_s", [0.0001, 0.004, 0.5])
-def test_all_goals_together_take_a_tenth_of_a_core_or_wait_for_the_longest(goals, took_s):
-    pause = publisher_module.pause_s(took_s, goals)
-    share = goals * took_s / pause
-    assert publisher_module.EVERY_S <= pause <= publisher_module.LATEST_S
-    assert share < 0.1001 or pause == publisher_module.LATEST_S
-
-
 async def test_what_a_rebuild_has_read_before_it_was_told_of_stands_there_once(
     tmp_path, book, publisher
 ):

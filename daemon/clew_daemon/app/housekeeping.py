@@ -16,7 +16,7 @@ from clew_daemon import VERSION
 from clew_daemon.bootstrap import configure_log, failed, preload, record_places, warn_of
 from clew_daemon.config import configfile
 from clew_daemon.control.server import ControlError
-from clew_daemon.host import git, tasks
+from clew_daemon.host import tasks
 from clew_daemon.host.own_process import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
@@ -136,11 +136,7 @@ class Status:
 
 @dataclass(eq=False)
 class LedgerWatch:
-    """Watches over the ledger, never on a step's path.
-
-    It logs each change of its state, shows it in STATUS=, and stops the daemon when the ledger has failed. Every
-    LOOK_EVERY_S it compares the ledger's files with the open ones, and notes the last event beside it.
-    """
+    """Logs each change of the ledger's state, looks after its files, and stops the daemon when it has failed."""
 
     _path: Path
     _lock: Lock
@@ -192,14 +188,10 @@ class LedgerWatch:
     async def note(self) -> None:
         """Write the note; a failure is logged once, and the next look tries again."""
         fault = ""
-
-        def write() -> int:
-            if last := self.ledger.tip():
-                write_note(self.ledger.path, last)
-            return last[0] if last else 0
-
         try:
-            self._noted = await asyncio.to_thread(write)
+            if last := await asyncio.to_thread(self.ledger.tip):
+                await asyncio.to_thread(write_note, self.ledger.path, last)
+                self._noted = last[0]
         except (LedgerError, OSError) as error:
             fault = str(error)
         if fault and fault != self._last_fault:
@@ -269,9 +261,7 @@ def reload(
 ) -> tuple[Settings, list[config.SettingChange], tuple[str, ...]]:
     """Return the settings from now on, every key that changed, and what is said of keys that are not used any more.
 
-    Raises SettingsError, or ConfigFileError where the file cannot be read. `env` is the environment that the daemon was
-    started with, `visible` what is left of it. Tables that need a restart stay as they are, and their changes are
-    named. A table without a change stays the same object.
+    `env` is what the daemon was started with, `visible` what is left of it; raises SettingsError, ConfigFileError.
     """
     loaded = config.load(configfile.read(path), env, str(path))
     fresh, tables = loaded.settings, (*config.LIVE_TABLES, *config.LATER_TABLES)
@@ -279,25 +269,18 @@ def reload(
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
 
-    def needs_restart(change: config.SettingChange) -> bool:
-        """Return whether it names a key's variable that is missing, or was not hidden when the daemon started."""
-        name, is_key = change.new, _KEY_ENV.fullmatch(change.key)
-        return bool(name is not None and is_key and not (name in env and name not in visible))
-
-    found = [
-        replace(one, applies="after a restart") if needs_restart(one) else one
-        for one in config.changes(now, fresh)
-    ]
-    return now.model_copy(update=taken), found, loaded.outdated
+    changed = config.changes(now, fresh)
+    for at, one in enumerate(changed):
+        name = one.new if isinstance(one.new, str) and _KEY_ENV.fullmatch(one.key) else None
+        if name is not None and (name not in env or name in visible):  # not hidden at the start
+            changed[at] = replace(one, applies="after a restart")
+    return now.model_copy(update=taken), changed, loaded.outdated
 
 
 def config_error(
     path: Path, env: Mapping[str, str], known: dict[str | None, str | None]
 ) -> str | None:
-    """Return why the file would be rejected, all errors of it; None if it would not be. It blocks.
-
-    `known` keeps the answer: every status asks, and a file is validated again only when it has changed.
-    """
+    """Return why the file would be rejected, None if not; it blocks. `known` keeps the answer for a text."""
     try:
         text = configfile.read(path)
     except configfile.ConfigFileError as error:
@@ -327,16 +310,13 @@ async def apply_config(
     """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
     status.reloading()
     try:
-        with daemon.children.starting_own():  # git is no leftover of a cell
-            identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
         settings, changed, outdated = reload(daemon.places.config, daemon.keys.env, daemon.settings)
         configure_log(daemon.places, settings, daemon.keys)
     except (config.SettingsError, configfile.ConfigFileError, OSError) as error:
         log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
         raise ControlError(f"nothing was changed:\n{error}") from None
     else:
-        changed += git.identity_changes(daemon.git, identity)
-        daemon.settings, daemon.git = settings, identity
+        daemon.settings = settings
         daemon.goals.adopt(settings, daemon.settings_of)
         daemon.nursery.preload = preload(settings)
         supervisor.reloaded()

@@ -25,9 +25,8 @@ from clew_daemon.host.folders import FolderError
 from clew_daemon.host.own_process import Notifier
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.tasks import THREADS, ThreadsError, pool
-from clew_daemon.inbox.acceptance import accept
-from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
-from clew_daemon.inbox.inbox import Inbox
+from clew_daemon.inbox.files import InboxOwner
+from clew_daemon.inbox.inbox import Inbox, accept
 from clew_daemon.learning.playbook import KnownModels, PlaybookStore
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.children import Children
@@ -44,6 +43,7 @@ from clew_daemon.undo import undo
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import errors
 from clew_shared.ledger.ledger import Ledger
+from clew_shared.ledger.lock import LockError, LockHeldError
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.snapshots.store import StoreError
@@ -63,9 +63,9 @@ def run(bootstrap: Bootstrap) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(App(bootstrap).run())
-    except (errors.LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
+    except (errors.LedgerError, FolderError, ThreadsError, LockError) as error:
         # the next start may not meet these: the service manager should try again
-        passing = errors.LedgerFailed | errors.LedgerUnwell | ThreadsError | HeldElsewhereError
+        passing = errors.LedgerFailed | errors.LedgerUnwell | ThreadsError | LockHeldError
         may_pass = isinstance(error, passing) and not isinstance(error, errors.LedgerLostError)
         code = ExitCode.FAILED if may_pass else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
@@ -253,10 +253,7 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
 
 
 async def complete_undos(daemon: DaemonParts, starting: Callable[[str, float], None]) -> None:
-    """Complete each undo that the last daemon did not, before its goal does anything else.
-
-    `starting` is told what the start waits for, and for how many seconds at most.
-    """
+    """Complete each undo that the last daemon did not; `starting` is told what is waited for, and how many seconds."""
     for goal, core in list(daemon.goals.cores.items()):
         if not core.state.snapshots.undoing:
             continue
@@ -270,10 +267,7 @@ async def complete_undos(daemon: DaemonParts, starting: Callable[[str, float], N
 
 
 def end_leftovers(goals: GoalStore, *, ours: bool) -> None:
-    """Kill workers of this home's last daemon that still live, recognised by pid and creation time.
-
-    `ours`: pids still mean what they meant to that daemon; if not, nothing is killed.
-    """
+    """Kill workers of the last daemon that still live, by pid and creation time, if pids are still `ours`."""
     for state in goals.states().values() if ours else ():
         if not (state.working and state.pid):
             continue

@@ -11,34 +11,55 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import Any
 
-from clew_daemon.config.families import FAMILIES
 from clew_shared.config import tables
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.settings import Location
+from clew_shared.config.tables import ModelProfile, Rung
 
-PROMPT_SHARE = 2 / 3
-"""The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
-
-BUILT_IN = "built-in "  # What the source of a built-in profile's value begins with
-
+PROMPT_SHARE = 2 / 3  # of a model's context: an answer may be half as long as the prompt
 ROOM = 1.5
 GOALS_MIN = 5  # Fewer verified goals say nothing
-
 TURNS_MIN = 6  # The shortest attempt: a look, a change, its correction, and as much again
 
 CONTEXT_KEYS = frozenset(tables.ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
+# Keys of a profile, and those of `[attempts]` that they stand for.
 ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladder"}
-"""Keys of a profile, and those of `[attempts]` that they stand for."""
+
+# Of up to 3 billion parameters: more and shorter attempts, and a gentle ladder (docs/measurements.md). What such a
+# model does not reach in a few turns it rarely reaches later in the same conversation; at a temperature of 0.7 its
+# calls are wrong much more often than at 0.2. 1,000 tokens are more than it writes well in one call.
+_SMALL = ModelProfile(
+    attempts=5,
+    iterations=6,
+    answer_tokens=1000,
+    ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
+)
+# No letter may follow a size: 3bit and 2.4bpw are quantisations of models of any size.
+_SIZES = ("[1-9][0-9][0-9]m", "0.[1-9]b", "[1-3]b", "[12].[0-9]b")
+_QWEN_3 = ModelProfile(temperature=0.6, window=32_768)
+_QWEN_3_INSTRUCT = ModelProfile(temperature=0.7, window=262_144)
+# Families that people run locally: what their makers state (`window`, `temperature`: the model cards on Hugging Face),
+# or what was tried with them (`mode`: docs/measurements.md). Tables of the config win over these.
+FAMILIES: Mapping[str, ModelProfile] = {
+    # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
+    **{f"*[-:]{size}{end}": _SMALL for size in _SIZES for end in ("", "[!a-z]*")},
+    # in JSON mode a prompt takes less than half the tokens of one with native calls
+    "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),
+    "qwen3": _QWEN_3,
+    "qwen3-*": _QWEN_3,
+    "qwen3-coder*": _QWEN_3_INSTRUCT,
+    "qwen3-*instruct-2507*": _QWEN_3_INSTRUCT,
+    "mistral-small*": ModelProfile(temperature=0.15),
+    "devstral*": ModelProfile(temperature=0.15),
+    "deepseek-r1*": ModelProfile(temperature=0.6),
+    "gpt-oss*": ModelProfile(temperature=1.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveProfile:
-    """What applies to an agent by its model: `[context]`, `[attempts]`, and all keys that profiles set.
-
-    `sources` has for each key that a profile sets the name of that profile, built-in ones as `built-in NAME`;
-    `by_user` the keys that the config sets, by a profile of its own or a general table.
-    """
+    """What applies to an agent by its model; `sources` has the profile of each key, `by_user` the config's keys."""
 
     context: tables.ContextSettings
     attempts: tables.AttemptSettings
@@ -55,9 +76,7 @@ def profile_of(settings: tables.Settings, agent: Agent | None) -> EffectiveProfi
     own = _given(settings.context.models, model)
     general = settings.context.model_fields_set & CONTEXT_KEYS
     general |= {own for own, key in ATTEMPT_KEYS.items() if key in given}
-    known = {
-        key: (value, f"{BUILT_IN}{name}") for key, (value, name) in _given(FAMILIES, model).items()
-    }
+    known = {k: (one, f"built-in {name}") for k, (one, name) in _given(FAMILIES, model).items()}
     found = {key: one for key, one in known.items() if key not in general} | own
     values = {key: value for key, (value, _) in found.items()}
     sources = {key: name for key, (_, name) in found.items()}
@@ -84,10 +103,7 @@ def profiled_agent(settings: tables.Settings, agent: Agent) -> Agent:
 
 
 def in_effect(settings: tables.Settings) -> dict[Location, tuple[Any, str]]:
-    """Return what profiles set for the models of the config's agents: place, value, and the profile's name.
-
-    The place is where the config could set the value: `agents.NAME.temperature`, or a profile for exactly that model.
-    """
+    """Return what profiles set for the agents' models, by where the config could: the value, and the profile's name."""
     found: dict[Location, tuple[Any, str]] = {}
     for name, agent in settings.agents.named.items():
         if not isinstance(agent, LlmAgentSettings):
@@ -104,10 +120,7 @@ def in_effect(settings: tables.Settings) -> dict[Location, tuple[Any, str]]:
 
 
 def matches(pattern: str, model: str) -> bool:
-    """Return whether a profile's name, with `*`, `?` and `[...]`, matches a model's, whatever their case.
-
-    `Qwen/Qwen3-8B` is also `qwen3-8b`, `registry.local/qwen3:8b` also `qwen3:8b` and `qwen3`.
-    """
+    """Return whether a profile's name matches a model's, whatever its case: whole, without folders, without its tag."""
     whole = model.strip().lower()
     last = whole.rpartition("/")[2]
     names = {whole, last, last.partition(":")[0]}
@@ -117,17 +130,10 @@ def matches(pattern: str, model: str) -> bool:
 def _given(models: Mapping[str, tables.ModelProfile], model: str) -> dict[str, tuple[Any, str]]:
     """Return the keys that matching profiles set, each with its value and the name of the profile."""
     found = [pattern for pattern in models if matches(pattern, model)]
-    return {
-        key: (value, pattern)
-        for pattern in sorted(found, key=specificity)
-        for key, value in models[pattern]
-        if value is not None
-    }
-
-
-def specificity(pattern: str) -> tuple[int, bool]:
-    """Return how much of a name a pattern spells out; the whole name is more than its beginning."""
-    return sum(char not in "*?" for char in pattern), "*" not in pattern
+    # the more of a name it spells out, the later; the whole name is more than its beginning
+    found.sort(key=lambda one: (sum(char not in "*?" for char in one), "*" not in one))
+    given = ((key, value, name) for name in found for key, value in models[name])
+    return {key: (value, name) for key, value, name in given if value is not None}
 
 
 # ---- how long a first attempt is, and how long its context stays full, by what a model's verified goals needed

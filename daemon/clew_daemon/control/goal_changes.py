@@ -17,9 +17,9 @@ from clew_daemon.control.lookup import (
     shown_status,
 )
 from clew_daemon.control.server import ControlError, refuse_abandoned
-from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
+from clew_daemon.inbox.inbox import bound_spec, misplaced, understood
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder

@@ -4,7 +4,6 @@ The cursors and counters are in `herald.json` in the state folder. The ledger is
 after a cursor, in short transactions, and a cursor moves on only after what the events before it lead to was delivered.
 """
 
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -40,11 +39,7 @@ class UnknownEventError(CliError):
 
 
 class ChannelRecord(BaseModel):
-    """How far a channel has got, and how it does; `label` is what people call it.
-
-    `cursor` is None before its first look. `told` has what it was told of things that are so now, by their topic.
-    `failing_since` is in seconds since 1970, None while it works.
-    """
+    """How far a channel has got; `told` has what it was told of what is so now, by topic. Times in s since 1970."""
 
     label: str = ""
     cursor: str | None = None
@@ -57,7 +52,6 @@ class Contents(BaseModel):
     """The file: `counters` are counted up to the cursor `counted`, with the `agents` of goals at work there."""
 
     version: Literal[1] = 1
-    pid: int = 0
     counted: str | None = None
     counters: dict[str, int] = {}
     agents: dict[str, str] = {}
@@ -84,16 +78,12 @@ class Book:
 
     @contextmanager
     def changing(self, *, at_once: bool = True) -> Iterator[Contents]:
-        """Change the contents, and replace the file; where the disk is full they are kept in memory alone.
-
-        What need not be written `at_once` is written with the next change, within `SAVE_S` if there is one.
-        """
+        """Change the contents, and the file `at_once` or with a change after SAVE_S; a full disk is only logged."""
         with self._lock:
             yield self.contents
             if not at_once and time.monotonic() < self._save_at:
                 return
             self._save_at = time.monotonic() + SAVE_S
-            self.contents.pid = os.getpid()
             trouble, self._trouble = self._trouble, ""
             try:
                 write_whole(self._path, self.contents.model_dump_json(), 0o600)

@@ -2,21 +2,19 @@
 
 import click
 
-from clew_daemon.cli.parameters import command, flag
+from clew_daemon.cli.parameters import command
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_shared.exit_codes import ExitCode
 
 
-@command(
-    flag("--test", "Send one message to each channel of [notify], say what came of it, and end.")
-)
-def herald(instance: Instance, test: bool) -> None:
+@command()
+def herald(instance: Instance) -> None:
     """Serve metrics, and send traces and messages, until it is stopped.
 
     Exit code 78: the config cannot be used.
     """
-    from clew_daemon.herald.herald import serve, try_channels
+    from clew_daemon.herald.herald import serve
     from clew_daemon.host.own_process import collect_as_usual, let_others_first
     from clew_shared.config.settings import SettingsError
 
@@ -26,7 +24,7 @@ def herald(instance: Instance, test: bool) -> None:
         settings = instance.loaded.settings
     except (SettingsError, CliError) as error:
         raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
-    (try_channels if test else serve)(instance, settings)
+    serve(instance, settings)
 
 
 @command()

@@ -121,9 +121,7 @@ def _send_to_desktop(notice: Notice) -> None:
     command = ["notify-send", "--app-name=clew", f"--urgency={urgency}", "--", notice.title, body]
     nothing = subprocess.DEVNULL
     try:
-        subprocess.run(
-            command, stdin=nothing, stdout=nothing, stderr=nothing, timeout=DESKTOP_S, check=True
-        )
+        subprocess.run(command, stdin=nothing, capture_output=True, timeout=DESKTOP_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise UndeliveredError(f"notify-send: {type(error).__name__}") from None
 
@@ -134,8 +132,6 @@ DOWN_S = 10.0  # how long a daemon may be gone, as for a restart, before a messa
 LONG_WAIT_S = 3600.0
 DAEMON = "daemon"  # the topic of the condition that the daemon runs, or doesn't
 BEFORE_BLOCK = 200  # events before a block are searched for the death of a worker
-
-
 _TITLES: dict[NoticeKind, str] = {
     "blocked": "needs an answer",
     "gave_up": "was stopped: its worker keeps dying",
@@ -143,8 +139,6 @@ _TITLES: dict[NoticeKind, str] = {
     "failed": "failed",
     "waiting_long": "has been waiting for over an hour",
 }
-
-
 _TROUBLE = {
     "full": ("clew: the disk is full", "Nothing is accepted or judged until there is space."),
     "failed": ("clew: the ledger cannot be written", "The daemon stops: see `clew logs`."),
@@ -184,15 +178,6 @@ def _of_goal(kind: NoticeKind, state: State, body: list[str]) -> Notice:
     return Notice(kind, title, text, state.goal_id)
 
 
-class DaemonHealth(NamedTuple):
-    """The ledger's `state`; `counts` are the commits up to each of `bounds`, in seconds, and above the last one."""
-
-    state: str
-    bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum_s: float
-
-
 class Condition(NamedTuple):
     """A condition that holds now. `key` differs for each time it begins; `notice` is None if nobody has to be told."""
 
@@ -200,32 +185,25 @@ class Condition(NamedTuple):
     notice: Notice | None = None
 
 
-def ask_health(at: Address) -> DaemonHealth | str:
-    """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
+def ask_health(at: Address) -> Any:
+    """Return the daemon's answer, or as a text why there is none: no daemon is there, or it does not answer."""
     try:
-        answer = call(at, "health", within_s=ANSWER_S)
+        return call(at, "health", within_s=ANSWER_S)
     except NoDaemon:
         return "No daemon is running."
     except NoAnswer:
         return "A daemon is running but does not answer."
     except CliError as error:
         return f"The daemon cannot be asked: {error}"
-    commits = answer["commits"]
-    bounds, counts = tuple(commits["bounds_s"]), tuple(commits["counts"])
-    return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
 
 
 class Situation:
-    """The goals on record and the daemon, as one thread sees them; the others read `conditions`.
-
-    `goals` are their states, outlined where they have ended; `health` is the last answer of the daemon, None while it
-    does not answer.
-    """
+    """The goals (outlined where they have ended) and the daemon, as one thread sees them; others read `conditions`."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self.goals: dict[str, State] = {}
-        self.health: DaemonHealth | None = None
+        self.health: Any = None
         self.conditions: dict[str, Condition] = {}
         self._blocks: dict[str, Condition] = {}
         self._daemon: dict[str, Condition] = {}
@@ -261,11 +239,12 @@ class Situation:
     def ask(self, now: float) -> None:
         """Ask the daemon how it does."""
         answer = ask_health(self._instance.socket)
-        if isinstance(answer, DaemonHealth):
+        if not isinstance(answer, str):
             self.health, self._gone_at = answer, None
             self._daemon = {DAEMON: Condition("up")}
-            if trouble := _TROUBLE.get(answer.state):
-                self._daemon["ledger"] = Condition(answer.state, Notice("ledger_full", *trouble))
+            if trouble := _TROUBLE.get(answer["ledger"]):
+                notice = Notice("ledger_full", *trouble)
+                self._daemon["ledger"] = Condition(answer["ledger"], notice)
             return
         self.health, self._gone_at = None, self._gone_at or now
         self._daemon.pop("ledger", None)
@@ -287,9 +266,9 @@ class Situation:
 
 def _worker_died(reader: Reader, state: State) -> bool:
     """Return whether the last that a goal's worker did before the block was to die."""
-    last = None
+    died = False
     for row in reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK)):
         if row.seq <= state.rested_seq and row.kind in ("worker_started", "worker_exited"):
-            last = row
-    ended = decode(last.body) if last else None
-    return isinstance(ended, ev.WorkerExited) and ended.crash
+            event = decode(row.body)
+            died = isinstance(event, ev.WorkerExited) and event.crash
+    return died

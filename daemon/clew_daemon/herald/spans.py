@@ -39,13 +39,11 @@ OPERATION = "gen_ai.operation.name"
 WORKFLOW, AGENT, CHAT, TOOL = "invoke_workflow", "invoke_agent", "chat", "execute_tool"
 AGENT_NAME = "gen_ai.agent.name"
 ERROR = "error.type"
-_PROVIDERS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 NS = 1e9
-
-
 SCOPE = InstrumentationScope("clew", VERSION)
 CLEW = Resource({"service.name": "clew", "service.version": VERSION})
 RESOURCE = CLEW.merge(OTELResourceDetector().detect())
+SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class Trace:
@@ -59,70 +57,55 @@ class Trace:
 
     def advance(self, event: Event, seq: int) -> ReadableSpan | None:
         """Take the next event, and return the span that it completes."""
-        lost = None
+        key: str | int = seq
+        error = ""
+        given: Attributes = {}
         match event:
-            case ev.GoalAccepted():
-                self._name = event.spec.name or self._goal
-                self._begin(WORKFLOW, self._name, event, seq)
-            case ev.GoalRequeued() if WORKFLOW not in self.open:
+            case ev.GoalAccepted() | ev.GoalRequeued() if WORKFLOW not in self.open:
+                named = event.spec.name if isinstance(event, ev.GoalAccepted) else self._name
+                self._name = named or self._goal
                 self._begin(WORKFLOW, self._name, event, seq)
             case ev.WorkerStarted():
                 lost = self._end(AGENT, event.at, "lost")
                 self._agent, self._number = event.agent or self._agent, event.epoch
-                given: Attributes = {AGENT_NAME: self._agent, "clew.epoch": event.epoch}
+                given = {AGENT_NAME: self._agent, "clew.epoch": event.epoch}
                 self._begin(AGENT, self._agent, event, seq, given)
+                return lost
             case ev.ActionAllowed() | ev.ActionBlocked():
-                given = {
+                about: Attributes = {
                     "gen_ai.tool.name": event.tool,
                     "gen_ai.tool.call.id": str(seq),
                     "clew.attempt": event.attempt,
                     "clew.verdict": event.kind.removeprefix("action_"),
                 }
-                self._begin(TOOL, event.tool, event, seq, given)
+                self._begin(TOOL, event.tool, event, seq, about)
+                if isinstance(event, ev.ActionAllowed):
+                    return None  # it has just begun
+                error, given = "blocked", {"clew.reason": event.reason}
             case ev.Reflected() if event.llm_s or event.tokens:
-                self._begin_call(event, seq)
-        return lost or self._completed(event, seq)
-
-    def _completed(self, event: Event, seq: int) -> ReadableSpan | None:
-        """Return the span that ends with an event."""
-        key: str | int = seq
-        error = ""
-        given: Attributes = {}
-        match event:
+                known = event.prompt.model if event.prompt else ""
+                model = known.rpartition("@")[0] or known
+                about = {
+                    "gen_ai.request.model": model,
+                    AGENT_NAME: self._agent,
+                    "gen_ai.usage.input_tokens": event.tokens_in,
+                    "gen_ai.usage.output_tokens": event.tokens_out,
+                    "gen_ai.usage.cache_read.input_tokens": event.tokens_cached,
+                    "clew.iteration": event.iteration,
+                }
+                self._begin(CHAT, model, event, seq, about)
             case ev.GoalEnded():
                 key, error = WORKFLOW, "" if event.status == "completed" else event.status
                 given = {"clew.status": event.status, "clew.verified": event.verified}
             case ev.WorkerExited() if event.epoch == self._number:
                 key, error = AGENT, event.reason if event.crash else ""
                 given = {"clew.reason": event.reason}
-            case ev.ActionBlocked():
-                error = "blocked"
-                given = {"clew.reason": event.reason}
             case ev.ActionInterrupted():
-                key, error = event.of, "interrupted"
-                given = {"clew.reason": event.reason}
+                key, error, given = event.of, "interrupted", {"clew.reason": event.reason}
             case ev.ActionFinished():
                 key, given = event.of, {"clew.result": event.result, "clew.world": event.world}
                 error = "" if event.result == "success" else event.error_class or event.result
-            case ev.ActionAllowed():
-                return None  # it has just begun
         return self._end(key, event.at, error, given)
-
-    def _begin_call(self, event: ev.Reflected, seq: int) -> None:
-        known, served = (event.prompt.model, event.prompt.served) if event.prompt else ("", "")
-        named, _, endpoint = known.rpartition("@")
-        model = named or known
-        given: Attributes = {
-            "gen_ai.provider.name": _PROVIDERS.get(endpoint.partition(":")[0], "_OTHER"),
-            "gen_ai.request.model": model,
-            "gen_ai.response.model": served,
-            AGENT_NAME: self._agent,
-            "gen_ai.usage.input_tokens": event.tokens_in,
-            "gen_ai.usage.output_tokens": event.tokens_out,
-            "gen_ai.usage.cache_read.input_tokens": event.tokens_cached,
-            "clew.iteration": event.iteration,
-        }
-        self._begin(CHAT, model, event, seq, given)
 
     def _begin(
         self, operation: str, name: str, event: Event, seq: int, given: Attributes | None = None
@@ -163,9 +146,6 @@ class Trace:
             end_time=max(begun.start_time or 0, round(at * NS)),
             instrumentation_scope=SCOPE,
         )
-
-
-SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 def _digest(text: str, size: int) -> int:

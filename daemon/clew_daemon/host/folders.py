@@ -1,4 +1,4 @@
-"""clew's own folders, made and checked before use: they belong to this user alone; and where they are, on record.
+"""clew's own folders, made and checked before use: they belong to this user alone; and where goals may work.
 
 They are checked by the descriptor that was opened, so that the folder that was checked is the one that is used.
 """
@@ -9,10 +9,12 @@ import os
 import pwd
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from clew_shared.config.places import FOLDERS, Places, PlacesError, places
+from clew_shared.config.places import FOLDERS, Places, PlacesError, default_places, expanded, places
 from clew_shared.files import closing, write_whole
+from clew_shared.text.plain import plain, recordable
 
 RECORD = "places.json"
 
@@ -30,10 +32,7 @@ def make(own: Places) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of mode 0700, or see that an existing one is this user's and no one else could write in it.
-
-    A link is followed where this user or root has made it. Raises FolderError, OSError.
-    """
+    """Make a folder of mode 0700, or see that nobody else could write in it; raises FolderError, OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     maker = folder.lstat().st_uid
     if maker not in (os.getuid(), 0):
@@ -54,14 +53,12 @@ def make_private(folder: Path) -> None:
 
 
 def _foreign(what: str, owner: int) -> str:
-    """Return who owns it, and what to do, which never removes or takes over what is theirs."""
-    try:
+    """Return whose it is, and what to do, which never removes or takes over what is theirs."""
+    name = f"'#{owner}'"
+    with contextlib.suppress(KeyError):
         name = pwd.getpwuid(owner).pw_name
-        whose = f"user {name} ({owner})"
-    except KeyError:
-        name, whose = f"'#{owner}'", f"user {owner}"
     return (
-        f"{what} belongs to {whose}, but this is user {os.getuid()}: "
+        f"{what} belongs to user {name} ({owner}), but this is user {os.getuid()}: "
         f"run clew as that user (sudo -u {name} clew run), or use another home (clew --home DIR)"
     )
 
@@ -105,3 +102,53 @@ def overlap(a: str, b: str) -> bool:
     """Return whether two workspaces are the same, or one lies in the other."""
     one, other = PurePosixPath(a), PurePosixPath(b)
     return one == other or one in other.parents or other in one.parents
+
+
+# -- where a goal may work: the folder that a `workspace:` means, with its links resolved, unless it is clew's own
+
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")  # an action sees something else there than the daemon
+
+
+def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
+    """Return the folder that a `workspace:` means; ValueError where no goal may work there."""
+    try:
+        folder = expanded(workspace, env).resolve()
+    except (OSError, RuntimeError) as error:  # a ring of links
+        reason = f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
+        raise ValueError(reason) from None
+    shown = recordable(str(folder))
+    if str(folder) != shown:  # by HOME, or by a link
+        raise ValueError(f"{shown} has bytes that are not UTF-8: choose another folder")
+    other = default_places(env) if places.home is not None else None
+    if fault := workspace_fault(folder, _resolved(places), other and _resolved(other)):
+        raise ValueError(fault)
+    return folder
+
+
+def _resolved(places: Places) -> Places:
+    """Return the places with their links resolved, as far as that can be done."""
+    named = {"config": places.config, **places.folders}
+    return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})
+
+
+def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
+    """Return why a goal may not work there, or None; all paths absolute and links resolved.
+
+    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
+    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
+    """
+    wanted = Path(os.path.normpath(workspace))
+    if wanted == Path("/") or not wanted.is_absolute():
+        return f"must be the absolute path of a folder below /, not {workspace}"
+    for folder in SYSTEM_FOLDERS:
+        if wanted.is_relative_to(folder):
+            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
+    for own in filter(None, (places, other)):
+        configs = [own.config] if own.home else [own.config, own.config.parent]
+        within = wanted != own.workspaces and wanted.is_relative_to(own.workspaces)
+        for place in (*own.folders.values(), *configs):
+            if place.is_relative_to(wanted) or (wanted.is_relative_to(place) and not within):
+                return f"{workspace} is, contains or is inside clew's own {place}: choose another folder"
+        if within:
+            break
+    return None

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from clew_shared.config.settings import SettingChange
 from clew_shared.files import closing
 
 NAMES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
@@ -29,15 +28,6 @@ def read_identity(env: Mapping[str, str]) -> dict[str, str]:
     if len(named) == len(NAMES):
         return named
     return _configured(env) | named
-
-
-def identity_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[SettingChange]:
-    """Return which of the variables a reload changed; workers that are started from now on have the new ones."""
-    return [
-        SettingChange(name, old.get(name), new.get(name), "now")
-        for name in NAMES
-        if old.get(name) != new.get(name)
-    ]
 
 
 def _configured(env: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """LLM keys, logins of coding agents, and the daemon's own environment, which no running process has in its own.
 
-`/proc/PID/environ` shows what a process was started with, whatever it removes later. So a daemon whose
-environment holds what looks like a secret starts itself again with a scrubbed one, and takes the rest from a
-memory file that nothing else inherits.
+`/proc/PID/environ` shows what a process was started with. So a daemon whose environment holds what looks like a secret
+starts itself again with a scrubbed one, and takes the rest from a memory file that nothing else inherits.
 """
 
 import contextlib
@@ -30,8 +29,7 @@ _CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 _HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
 _MEMORY_FILE = "/memfd:clew-env"
-_TO_LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""Opens a FIFO without waiting for its writer."""
+_TO_LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # does not wait at a FIFO
 
 
 class KeyFileError(Exception):
@@ -39,11 +37,7 @@ class KeyFileError(Exception):
 
 
 class Keys:
-    """The environment at the start, by name, and the keys that agents need.
-
-    `folder` is where a relative `api_key_file` starts: the config's. Every key that is handed out is hidden
-    from then on, wherever text is redacted.
-    """
+    """The environment at the start, and the keys of agents, hidden once handed out; relative ones are in `folder`."""
 
     def __init__(self, env: Mapping[str, str], folder: Path = Path()) -> None:
         self.env = dict(env)
@@ -167,17 +161,13 @@ def _checked(key: str, source: str) -> str:
 
 def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the environment without keys and what looks like secrets, by its name or by its value."""
-    named = {
-        agent.api_key_env
-        for agent in settings.agents.named.values()
-        if isinstance(agent, ModelAgentSettings) and agent.api_key_env
-    }
-    return {
-        name: value
-        for name, value in env.items()
-        if name in _HARMLESS
-        or not (name in named or _SECRET.search(name) or redact(value) != value)
-    }
+    models = (a for a in settings.agents.named.values() if isinstance(a, ModelAgentSettings))
+    named = {agent.api_key_env for agent in models}
+
+    def is_secret(name: str, value: str) -> bool:
+        return name in named or bool(_SECRET.search(name)) or redact(value) != value
+
+    return {n: v for n, v in env.items() if n in _HARMLESS or not is_secret(n, v)}
 
 
 def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -> Keys:
@@ -212,7 +202,7 @@ def _with_user(env: Mapping[str, str]) -> dict[str, str]:
     return dict(env)
 
 
-# -- logins of coding agents -------------------------------------------------------------------------
+# -- logins of coding agents
 
 
 LOGIN_BYTES_MAX = 64 * 1024
@@ -223,10 +213,7 @@ _ADDRESS = re.compile(r"https?://|[^@\s]+@[^@\s]+\.\w+$")
 
 
 def login_copies(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of login files by their places in a private HOME; raises KeyFileError.
-
-    A file in the user's home has the same place in the private one, any other one is at its top.
-    """
+    """Return the texts of login files by their places in a private HOME; raises KeyFileError."""
     found = {}
     for path in paths:
         try:

@@ -1,24 +1,19 @@
-"""What a process of clew sets for itself and tells its service manager, and how packages are installed for it."""
+"""What a process of clew sets for itself and tells its service manager."""
 
 import gc
 import os
-import shlex
 import socket
-import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Self
 
-VIEW_NICE = 5
-"""A third of what the daemon and its workers get: who looks on should not slow down what is looked at."""
+VIEW_NICE = 5  # a third of what the daemon and its workers get
+GC_DEFAULT = (700, 10, 10)  # the command line raises these thresholds for its short commands
+STATUS_CHARS = 500
+_OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def let_others_first() -> None:
     os.nice(VIEW_NICE)
-
-
-GC_DEFAULT = (700, 10, 10)
-"""Python's own thresholds; the command line raises them for its short commands."""
 
 
 def collect_as_usual() -> None:
@@ -27,23 +22,8 @@ def collect_as_usual() -> None:
     gc.set_threshold(*GC_DEFAULT)
 
 
-def pip(*words: str) -> str:
-    """Return a command of pip for this Python, as it is typed into a shell."""
-    if find_spec("pip") is None:  # an environment that uv has made
-        return shlex.join(["uv", "pip", words[0], "--python", sys.executable, *words[1:]])
-    return shlex.join([sys.executable, "-m", "pip", *words])
-
-
-STATUS_CHARS = 500
-_OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-
-
 class Notifier:
-    """Sends states to the manager's socket at `address`, by sd_notify(3); silent when that is empty, and never waits.
-
-    `watchdog_interval_s` is how often WATCHDOG=1 must be told, in seconds: half of what the manager allows; None when
-    it does not watch this process.
-    """
+    """Sends states to the manager's socket (sd_notify(3)), and never waits; it wants WATCHDOG=1 so often."""
 
     def __init__(self, address: str, watchdog_interval_s: float | None = None) -> None:
         self._address = "\0" + address[1:] if address.startswith("@") else address

@@ -14,10 +14,7 @@ log = structlog.get_logger()
 
 
 class SnapshotSpace:
-    """The `bytes` of each goal's store, below one folder. A folder that cannot be used is logged once, and harms none.
-
-    `make_room` is called for a goal whose snapshot found no room; it returns whether there is more now.
-    """
+    """The `bytes` of each goal's store; `make_room` returns whether there is more room for a goal now."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

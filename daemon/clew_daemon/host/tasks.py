@@ -74,10 +74,7 @@ def _ended(task: asyncio.Task[None]) -> None:
 
 @dataclass(eq=False)
 class GoalQueue:
-    """Calls `_work` with each goal that is due, and `_log_failure` with a goal and the error of disk or ledger.
-
-    The goal is due again RETRY_S later, or at the daemon's next start where its record is damaged.
-    """
+    """Calls `_work` with each goal that is due, again RETRY_S after an error, unless its record is damaged."""
 
     _work: Callable[[str], Awaitable[None]]
     _log_failure: Callable[[str, Exception], None]
@@ -116,10 +113,7 @@ class GoalQueue:
 
 @dataclass(eq=False)
 class LastKnown(Generic[T]):
-    """The last known result of a look at the disk, for requests that cannot wait for a stalled file system.
-
-    It looks in a thread, one look at a time; `_found` is at first the result before the first look ends.
-    """
+    """The last known result of a look at the disk, in a thread, for requests that cannot wait for a stalled one."""
 
     _look: Callable[[], T]
     _found: T
@@ -155,11 +149,7 @@ class ThreadsError(Exception):
 
 
 def pool(count: int, name: str) -> ThreadPoolExecutor:
-    """Make a pool of `count` threads that all run already; raises ThreadsError.
-
-    A pool that starts a thread when it is needed raises if there is none to be had, and has queued the work all the
-    same: it is done later, behind its caller's back.
-    """
+    """Make a pool whose threads all run already: one that fails to start later would lose work. Raises ThreadsError."""
     made = ThreadPoolExecutor(count, name)
     met = threading.Barrier(count)
     try:

@@ -10,48 +10,42 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from clew_shared.files import write_whole
 
-DEFAULT = "daemon"  # The unit that `clew service` is about if none is named
 DEFAULT_HOME = "the default one"  # What messages call the home where no `--home` is given
 DEFAULT_EXEC = "%h/.local/bin/clew"
-STOP_GRACE_S, STOP_MARGIN_S = 10.0, 20.0
-"""Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
-_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald|web)$""")
+STOP_GRACE_S, STOP_MARGIN_S = 10.0, 20.0  # the margin: to kill what is left and close the ledger
 SYSTEMCTL_S = 30.0
-JOB_S = 900.0
-"""A start ends when the daemon is ready, a stop when its agents are: the manager has deadlines of its own."""
+JOB_S = 900.0  # a start ends when the daemon is ready, a stop when its agents are
 LINGER = Path("/var/lib/systemd/linger")
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceUnit:
-    """One of clew's units: its file, the command that it runs, and what it is called in `clew service install`."""
+    """One of clew's units: its file, the command that it runs, and what follows `clew service install` to name it."""
 
     name: str
     command: str
-    called: str
+    named: str
     to_start: str
     to_restart: str
 
-    def service(self, verb: str) -> str:
-        """Return the words of `clew` that install this unit, remove it or show its state."""
-        return f"service {verb}" if self.called == DEFAULT else f"service {verb} {self.called}"
-
 
 def _view_unit(name: str) -> ServiceUnit:
-    unit = f"clew-{name}"
-    start, restart = f"systemctl --user start {unit}", f"systemctl --user restart {unit}"
-    return ServiceUnit(f"{unit}.service", name, name, start, restart)
+    unit, manager = f"clew-{name}", "systemctl --user"
+    return ServiceUnit(
+        f"{unit}.service", name, f" {name}", f"{manager} start {unit}", f"{manager} restart {unit}"
+    )
 
 
-DAEMON_UNIT = ServiceUnit("clew.service", "run", DEFAULT, "clew start", "clew restart")
+DAEMON_UNIT = ServiceUnit("clew.service", "run", "", "clew start", "clew restart")
 HERALD_UNIT, WEB_UNIT = _view_unit("herald"), _view_unit("web")
-UNITS = {unit.called: unit for unit in (DAEMON_UNIT, HERALD_UNIT, WEB_UNIT)}
+UNITS = {"daemon": DAEMON_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
 
 
 def unit_text(
@@ -61,18 +55,18 @@ def unit_text(
     stop_grace_s: float = STOP_GRACE_S,
 ) -> str:
     """Return the unit that runs `exec_path` on `home`; no key has a place in it, since the user's processes read it."""
-    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
-    text = (Path(__file__).parent / "unit_files" / unit.name).read_text()
-    return text.format(
-        clew=f"{exec_word}{_home_option(home)}",
-        timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
-        folder="%E/clew" if home is None else str(home).replace("%", "%%"),
+    clew = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
+    if home is not None:  # `$` is doubled in arguments alone
+        clew += f" --home {_quoted(str(home)).replace('$', '$$')}"
+    return (
+        (Path(__file__).parent / "unit_files" / unit.name)
+        .read_text()
+        .format(
+            clew=clew,
+            timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
+            folder="%E/clew" if home is None else str(home).replace("%", "%%"),
+        )
     )
-
-
-def _home_option(home: Path | None) -> str:
-    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
-    return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
 
 
 def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
@@ -84,22 +78,19 @@ def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
 
 def is_of(unit: str, home: Path | None) -> bool:
     """Return whether a unit runs clew on this home."""
-    started, option = _started(unit), _home_option(home)
-    commands = tuple(f"{option} {one.command}" for one in UNITS.values())
-    return started.endswith(commands) and bool(option or " --home " not in started)
+    return home_of(unit) == (DEFAULT_HOME if home is None else str(home))
 
 
 def home_of(unit: str) -> str:
-    """Return the home that a unit runs clew on."""
-    found = _HOME_OPTION.search(_started(unit))
-    if found is None:
-        return DEFAULT_HOME
-    word = found[1][1:-1] if found[1].startswith('"') else found[1]
-    return re.sub(r"\\(.)|%(%)|\$(\$)", lambda one: one[one.lastindex or 0], word)
-
-
-def _started(unit: str) -> str:
-    return next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
+    """Return the home that a unit runs clew on, "" where it does not run clew."""
+    started = next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
+    with suppress(ValueError):
+        match shlex.split(started):
+            case [*_, "--home", home, "run" | "herald" | "web"]:
+                return home.replace("%%", "%").replace("$$", "$")
+            case [*before, "run" | "herald" | "web"] if "--home" not in before:
+                return DEFAULT_HOME
+    return ""
 
 
 def _quoted(word: str) -> str:
@@ -114,17 +105,13 @@ def _quoted(word: str) -> str:
 class Installed:
     """What was done, in words for a person; `faults` say what could not be done, and what is left to do."""
 
-    messages: tuple[str, ...]
-    faults: tuple[str, ...] = ()
+    messages: list[str]
+    faults: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` is why.
-
-    `up_to_date` is whether the unit file is what `install` would write now; `other_home` names the home that
-    it is for where that is another one.
-    """
+    """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` is why."""
 
     unit: str
     installed: bool
@@ -179,30 +166,28 @@ class OwnUnit:
                 faults.append(f"enabled, but not {verb}ed: {fault}; {self._why}")
             else:
                 messages.append(f"enabled and {verb}ed")
-        if not _is_lingering(self.env):
+        if not _is_lingering():
             messages.append("to keep it running after logout: loginctl enable-linger")
-        return Installed(tuple(messages), tuple(faults))
+        return Installed(messages, faults)
 
     def uninstall(self) -> Installed:
         """Stop and disable the unit where a manager can be reached, and remove it; raises ServiceError."""
         if self._text() is None:
-            return Installed((f"{self.path} does not exist: nothing to uninstall",))
+            return Installed([f"{self.path} does not exist: nothing to uninstall"])
         fault = self._systemctl("disable", "--now", self.unit.name, within_s=JOB_S)
         self.path.unlink()
         wanted = self.path.parent / "default.target.wants" / self.unit.name
         wanted.unlink(missing_ok=True)  # where there was no manager to disable it
         if not fault:
             self._systemctl("daemon-reload")
-        return Installed((f"removed {self.path}",), (f"not stopped: {fault}",) if fault else ())
+        return Installed([f"removed {self.path}"], [f"not stopped: {fault}"] if fault else [])
 
     def control(self, verb: str) -> None:
         """Start, stop or restart it, and wait until that is done; raises ServiceError."""
         if self._text() is None:
-            how = (
-                f"clew --home {self.home} service install" if self.home else "clew service install"
-            )
+            home = f" --home {self.home}" if self.home else ""
             what = f"the service is not installed ({self.path} does not exist)"
-            raise ServiceError(f"{what}; to install it: {how}")
+            raise ServiceError(f"{what}; to install it: clew{home} service install")
         if fault := self._systemctl(verb, self.unit.name, within_s=JOB_S):
             if error := self.look().error:
                 hint = "run this in a login session of this user; without systemd, use `clew run`"
@@ -217,24 +202,25 @@ class OwnUnit:
         return Service(
             unit=str(self.path),
             installed=text is not None,
-            other_home=None if text is None or is_of(text, self.home) else home_of(text),
+            other_home=None
+            if text is None or is_of(text, self.home)
+            else home_of(text) or DEFAULT_HOME,
             up_to_date=None if text is None else text == expected,
             enabled=found.get("UnitFileState") == "enabled" if found else None,
             active=found.get("ActiveState"),
             pid=int(pid) if pid.isdigit() and pid != "0" else None,
             since=found.get("ActiveEnterTimestamp") or None,
             status=found.get("StatusText") or None,
-            linger=_is_lingering(self.env),
-            error=error,
+            linger=_is_lingering(),
+            error=error or None,
         )
 
     def removal(self, other_home: str) -> str:
         """Return the command that uninstalls the service of another home."""
-        uninstalls = self.unit.service("uninstall")
-        if other_home != DEFAULT_HOME:
-            return f"clew --home {shlex.quote(other_home)} {uninstalls}"
-        unset = "env -u CLEW_HOME " if self.env.get("CLEW_HOME") else ""
-        return f"{unset}clew {uninstalls}"
+        clew = f"clew --home {shlex.quote(other_home)}"
+        if other_home == DEFAULT_HOME:
+            clew = "env -u CLEW_HOME clew"
+        return f"{clew} service uninstall{self.unit.named}"
 
     @property
     def _why(self) -> str:
@@ -246,35 +232,33 @@ class OwnUnit:
         text = _read(self.path)
         if text is None or is_of(text, self.home):
             return text
-        other = home_of(text)
-        if self.home is None and other == DEFAULT_HOME:
+        if other := home_of(text):
             raise ServiceError(
-                f"{self.path} is not one that `clew {self.unit.service('install')}` wrote "
-                "(see its ExecStart=): remove it first"
+                f"the installed service is for another home: {other} (see ExecStart= in {self.path}); "
+                f"to remove it: {self.removal(other)}"
             )
         raise ServiceError(
-            f"the installed service is for another home: {other} (see ExecStart= in {self.path}); "
-            f"to remove it: {self.removal(other)}"
+            f"{self.path} is not one that `clew service install{self.unit.named}` wrote "
+            "(see its ExecStart=): remove it first"
         )
 
     def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:
         """Run a `systemctl --user` command; return what failed, "" if it did not."""
-        _, fault = _run(self.env, "--user", "--no-pager", *command, within_s=within_s)
+        _, fault = _run(self.env, *command, within_s=within_s)
         return f"systemctl --user {command[0]}: {fault}" if fault else ""
 
 
 def uninstall_all(home: Path | None, env: Mapping[str, str]) -> Installed:
     """Stop, disable and remove every unit of this home, the daemon's last."""
-    messages, faults = list[str](), list[str]()
+    every = Installed([])
     for own in [OwnUnit(one, home, env) for one in reversed(UNITS.values())]:
         try:
-            done = own.uninstall() if own.path.exists() else Installed(())
+            done = own.uninstall() if own.path.exists() else Installed([])
         except ServiceError as error:
-            faults.append(str(error))
-        else:
-            messages += done.messages
-            faults += done.faults
-    return Installed(tuple(messages or ["no unit of this home is installed"]), tuple(faults))
+            done = Installed([], [str(error)])
+        every.messages.extend(done.messages)
+        every.faults.extend(done.faults)
+    return Installed(every.messages or ["no unit of this home is installed"], every.faults)
 
 
 def is_delegated(group: Path) -> bool:
@@ -293,36 +277,32 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _is_lingering(env: Mapping[str, str]) -> bool:
+def _is_lingering() -> bool:
     """Return whether the user's services run without a session; see loginctl(1), enable-linger."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = env.get("USER", "")
-    return bool(user) and (LINGER / user).exists()
+    with suppress(KeyError):
+        return (LINGER / pwd.getpwuid(os.getuid()).pw_name).exists()
+    return False
 
 
-def _properties(
-    env: Mapping[str, str], unit: str, *names: str
-) -> tuple[dict[str, str], str | None]:
-    """Return properties of a unit, and why there are none, None if there are."""
-    printed, fault = _run(env, "--user", "show", "-p", ",".join(names), "--", unit)
+def _properties(env: Mapping[str, str], unit: str, *names: str) -> tuple[dict[str, str], str]:
+    """Return properties of a unit, and why there are none, "" if there are."""
+    printed, fault = _run(env, "show", "-p", ",".join(names), "--", unit)
     parts = (line.partition("=") for line in printed.splitlines())
     found = {name: value for name, _, value in parts}
-    return found, None if found else fault or "exit code 0"
+    return found, "" if found else fault or "exit code 0"
 
 
 def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> tuple[str, str]:
-    """Run systemctl; return what it printed, and what failed, "" if nothing did."""
+    """Run `systemctl --user`; return what it printed, and what failed, "" if nothing did."""
     program = shutil.which("systemctl", path=env.get("PATH"))
     if program is None:
         return "", "systemctl is not installed"
-    command = [program, *args]
+    command, nothing = [program, "--user", "--no-pager", *args], subprocess.DEVNULL
     try:
         done = subprocess.run(
             command,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
+            env=env,
+            stdin=nothing,
             capture_output=True,
             text=True,
             timeout=within_s,

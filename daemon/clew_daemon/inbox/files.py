@@ -24,25 +24,22 @@ from typing import NamedTuple, Self, TypedDict
 
 from clew_daemon.publish.report import visible
 from clew_shared.files import write_whole
-from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
+from clew_shared.ledger.lock import DAEMON, Lock, acquire
 from clew_shared.text.plain import recordable
 
 LOCK_NAME = ".clew.lock"
 REJECTED = "rejected"
 SUFFIXES = (".md", ".txt")
 MAX_BYTES = 1024 * 1024
-MAX_NAMES = 10_000
-"""Files of an inbox that are looked at in one round; the others' turn comes when these are gone."""
+MAX_NAMES = 10_000  # Looked at in one round, or listed; the others' turn comes when these are gone
+EMPTY_SETTLE_S = 2.0  # A file of no bytes is mostly one whose writer has only just opened it
 
-_NAME_BYTES = 255
+NAME_BYTES = 200  # of the 255 that a name may have: room for what is put before and behind it
 _CLAIMED = re.compile(r"\.clew-claimed-(?P<token>[0-9a-f-]+)\.(?P<name>.+)", re.DOTALL)
-_UNCLAIMED_BYTES = _NAME_BYTES - len(".clew-claimed-.") - 16
-EMPTY_SETTLE_S = 2.0
-"""A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""
+# For whatever has the name now: never block on it, nor take it as the controlling terminal.
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""For whatever has the name now: never block on it, nor take it as the controlling terminal."""
+# NFS, CIFS, SMB2, SMB (statfs(2)): without a delegation they refuse every lease, writer or not.
 _NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
-"""NFS, CIFS, SMB2, SMB (statfs(2)): without a delegation they refuse every lease, writer or not."""
 
 
 class Changed(Exception):
@@ -53,53 +50,28 @@ class BeingWritten(Exception):
     """Another program has the file open for writing."""
 
 
-class NotOwnerError(Exception):
-    """Nothing may be taken from the inbox; the message says why, and what to do."""
-
-
-class HeldElsewhereError(NotOwnerError):
-    """Another daemon owns the inbox."""
-
-
 @dataclass(eq=False)
 class InboxOwner:
-    """Holds the lock of the folder that stands at `folder` now; `socket` is how its owner can be reached.
-
-    The lock is a dot-file in the folder itself, so that it is found whatever path or link leads there.
-    """
+    """Holds the lock in the folder that stands at `folder` now; `socket` is how its owner can be reached."""
 
     folder: Path
     socket: Path | None = None
     _lock: Lock | None = None
 
     def take(self) -> None:
-        """Own the folder, which may be another one than before; raises NotOwnerError, OSError."""
-        if self._lock is not None and self._lock.is_in_place:
-            return
-        self.release()
-        try:
+        """Own the folder, which may be another one than before; raises LockError, OSError."""
+        if self._lock is None or not self._lock.is_in_place:
+            self.release()
             self._lock = acquire(self.folder / LOCK_NAME, role=DAEMON, socket=self.socket)
-        except LockHeldError as error:
-            at = f", control socket {error.holder.socket}" if error.holder.socket else ""
-            raise HeldElsewhereError(
-                f"the inbox {self.folder} belongs to another daemon: {error.holder.running}{at}. Two daemons would "
-                "run every goal twice: give each its own inbox ([paths] inbox in config.toml)"
-            ) from None
-        except LockError as error:
-            raise NotOwnerError(str(error)) from None
 
     def release(self) -> None:
         """Release the lock; may be called twice."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
 
 class Look(NamedTuple):
-    """What stat(2) said of a file, in bytes and ns: equal looks mean that nothing was written in between.
-
-    Of a link it is its target, which is what is read.
-    """
+    """What stat(2) said of a file, or of a link's target: equal looks mean that nothing was written in between."""
 
     dev: int
     ino: int
@@ -109,8 +81,7 @@ class Look(NamedTuple):
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
-        times = found.st_ctime_ns, found.st_mtime_ns
-        return cls(found.st_dev, found.st_ino, *times, found.st_size)
+        return cls(found.st_dev, found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size)
 
 
 @dataclass(slots=True)
@@ -137,10 +108,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A completely written file, as it was read: at most 1 MiB and one byte of it; one that is longer is too big.
-
-    `identity` is (token, sha256 of raw, name): the same one twice is the same drop.
-    """
+    """A file as it was read, at most a byte over 1 MiB; `identity`, the same for the same drop: token, sha256, name."""
 
     name: str
     raw: bytes
@@ -148,32 +116,28 @@ class Dropped:
 
 
 def is_goal_name(name: str) -> bool:
-    """Whether a file of this name is meant for clew: `*.md` and `*.txt` that are not hidden."""
-    return not name.startswith(".") and name.lower().endswith(SUFFIXES)
+    """Whether a file of this name is meant for clew: `*.md` and `*.txt` that are not hidden and not too long."""
+    fits = len(os.fsencode(name)) <= NAME_BYTES
+    return fits and not name.startswith(".") and name.lower().endswith(SUFFIXES)
 
 
 def look_around(folder: Path) -> list[Found]:
     """Return the goal files of a folder: the claimed ones, and those with a goal's name."""
-    names = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
-    claims = [name for name in names if _CLAIMED.fullmatch(name)]
-    goals = [name for name in names if is_goal_name(name)][:MAX_NAMES]
-    found = []
-    for path in (folder / name for name in (*claims, *goals)):
+    claims, goals = list[Found](), list[Found]()
+    for path in folder.iterdir():
+        mark = _CLAIMED.fullmatch(path.name)
+        if not mark and (len(goals) == MAX_NAMES or not is_goal_name(path.name)):
+            continue
+        token, name = mark.groups() if mark else ("", path.name)
         with suppress(OSError):  # gone, a link that leads nowhere, a closed folder on the way
             looked = path.stat()
-            mark = _CLAIMED.fullmatch(path.name)
-            token, name = mark.groups() if mark else ("", _shortened(path.name, _UNCLAIMED_BYTES))
             if stat.S_ISREG(looked.st_mode):
-                found.append(Found(path, name, Look.of(looked), token))
-    return found
+                (claims if mark else goals).append(Found(path, name, Look.of(looked), token))
+    return claims + goals
 
 
 def claim(found: Found) -> None:
-    """Claim a file that has settled: rename it to a name that only clew uses.
-
-    Raises Changed when it is another one by now, BeingWritten while a program has it open for writing (as far as the
-    file system can tell), OSError when it cannot be renamed.
-    """
+    """Rename a file that has settled to a name that only clew uses; raises Changed, BeingWritten, OSError."""
     if found.token:
         return
     if Look.of(found.path.stat()) != found.look:
@@ -187,11 +151,7 @@ def claim(found: Found) -> None:
 
 
 def read(found: Found) -> Dropped:
-    """Read at most 1 MiB + 1 of a claimed file.
-
-    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when it is not as it
-    was looked at, OSError (PermissionError) when it cannot be read.
-    """
+    """Read at most 1 MiB + 1 of a claimed file; raises BeingWritten, Changed (it has to settle again), OSError."""
     _refuse_written(found.path)
     with os.fdopen(os.open(found.path, _READING), "rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
@@ -246,40 +206,26 @@ def _refuse_written(path: Path) -> None:
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         except OSError as error:
-            if error.errno == errno.EAGAIN and not _on_network(file.fileno()):
+            found = (
+                ctypes.c_long * 64
+            )()  # more than struct statfs has; its first member is the type
+            known = ctypes.CDLL(None).fstatfs(file.fileno(), found) == 0
+            on_network = known and found[0] & 0xFFFFFFFF in _NETWORK
+            if error.errno == errno.EAGAIN and not on_network:
                 raise BeingWritten(path) from None
-
-
-def _on_network(fd: int) -> bool:
-    found = (ctypes.c_long * 64)()  # more than struct statfs has; its first member is the type
-    fstatfs = ctypes.CDLL(None).fstatfs
-    return bool(fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
 
 
 def _free_name(folder: Path, name: str) -> Path:
     """Find the first of NAME, NAME-2, … that no file bears; an error text alone does not count."""
-    free = folder / _shortened(name, _NAME_BYTES - len("-9999.error.txt"))
+    free = folder / name
     further = (free.with_stem(f"{free.stem}-{number}") for number in count(2))
     return next(path for path in chain([free], further) if not os.path.lexists(path))
-
-
-def _shortened(name: str, limit: int) -> str:
-    """Return `name` with its end kept and its stem cut, at most `limit` bytes long."""
-    raw = os.fsencode(name)
-    if len(raw) <= limit:
-        return name
-    stem, dot, suffix = raw.rpartition(b".")
-    return os.fsdecode(stem[: limit - len(dot + suffix)] + dot + suffix)
 
 
 # -- entries that will not become goals, for `status` and `doctor`, with or without a daemon: it only looks
 
 SHOWN_MAX = 50
-LOOKED_AT_MAX = 10_000
-REASON_CHARS = 500
-REASON_BYTES = 4_096
-_TEMPORARY = (".tmp", ".part", "~")
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+REASON_CHARS, REASON_BYTES = 500, 4_096
 
 
 class LeftEntry(TypedDict):
@@ -300,7 +246,7 @@ class Left(TypedDict):
 def left(inbox: Path) -> Left:
     """Return what is rejected, and what lies in the inbox and will not be taken; the newest first."""
     found = [(at_ns, path, True, "") for at_ns, path in _entries(inbox / REJECTED, (".error.txt",))]
-    for at_ns, path in _entries(inbox, _TEMPORARY):
+    for at_ns, path in _entries(inbox, (".tmp", ".part", "~")):
         if path.name != REJECTED and (why := _why_not(path)):
             found.append((at_ns, path, False, why))
     found.sort(key=lambda one: -one[0])
@@ -314,7 +260,7 @@ def left(inbox: Path) -> Left:
 def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path]]:
     """Yield the entries of a folder that are not hidden and end otherwise, with their times in ns."""
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in islice(entries, LOOKED_AT_MAX):
+        for entry in islice(entries, MAX_NAMES):
             if not (entry.name.startswith(".") or entry.name.endswith(without)):
                 with suppress(OSError):
                     at_ns = entry.stat(follow_symlinks=False).st_mtime_ns
@@ -322,24 +268,23 @@ def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path
 
 
 def _why_not(path: Path) -> str:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return "a link that leads nowhere; only files are taken" if path.is_symlink() else ""
-    if not stat.S_ISREG(mode):
-        return f"{_KINDS.get(stat.S_IFMT(mode), 'a device')}; only files are taken"
+    if not os.path.lexists(path):
+        return ""  # taken meanwhile
+    if not os.path.isfile(path):  # noqa: PTH113 - one that cannot be looked at is none
+        return "only files are taken"
     if not is_goal_name(path.name):
-        return f"the name must end in {' or '.join(SUFFIXES)}: rename it"
+        return f"the name must end in .md or .txt, and have at most {NAME_BYTES} bytes: rename it"
     if not os.access(path, os.R_OK):
         return f"permission denied: {recordable(str(path))}"
     return ""
 
 
 def _reason(path: Path) -> str:
-    with suppress(OSError):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(error_path(path), flags), "rb") as stream:
-            return in_one_line(stream.read(REASON_BYTES).decode("utf-8", "replace"))
+    with (
+        suppress(OSError),
+        os.fdopen(os.open(error_path(path), _READING | os.O_NOFOLLOW), "rb") as stream,
+    ):
+        return in_one_line(stream.read(REASON_BYTES).decode("utf-8", "replace"))
     return "no reason was kept"
 
 

@@ -35,6 +35,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+# How a code is put into words, by the event and the key that has it.
 _WORDS = {
     ("worker.exited", "reason"): ending,
     ("action.interrupted", "reason"): ending,
@@ -44,7 +45,6 @@ _WORDS = {
     ("loop.detected", "kind"): loop,
     ("intervention.sent", "kind"): warned,
 }
-"""How a code is put into words, by the event and the key that has it."""
 
 
 def in_words(entry: Mapping[str, Any], key: str) -> str:

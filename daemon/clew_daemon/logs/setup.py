@@ -14,11 +14,9 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from io import TextIOWrapper
-from itertools import islice
-from logging.handlers import RotatingFileHandler
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import structlog
 from structlog.typing import EventDict
@@ -28,109 +26,92 @@ from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
-PATIENCE_MS = 50
-"""How long a reader that has fallen behind is waited for, once, before lines are dropped."""
+PATIENCE_MS = 50  # so long a reader that has fallen behind is waited for, once
 
 
 class Stream:
-    """The stream behind `fd`, which stays open and unchanged: a pipe, the journal's socket, a terminal or a file."""
+    """What lines are written to; what it does not take at once is kept. `dropped` lines were lost since one said so."""
 
     def __init__(self, fd: int) -> None:
-        self.is_terminal = os.isatty(fd)
-        self._fd = -1
-        self._rest = b""
-        self._stalled = False
-        self._room = select.poll()
-        with contextlib.suppress(OSError):  # a closed stdout: its number may soon mean the ledger
-            self._fd = _own_descriptor(fd)
-            self._room.register(self._fd, select.POLLOUT)
+        self.dropped = 0
+        self._fd, self._rest, self._stalled = -1, b"", False
+        self._hold(fd)
+
+    def _hold(self, fd: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._room = fd, select.poll()
+        if fd >= 0:
+            self._room.register(fd, select.POLLOUT)
 
     def write(self, line: str) -> bool:
         """Send a line, or keep the rest of it for the next call; return False when it is dropped."""
-        try:
-            if not self._send_rest():
-                return False
-            self._rest = line.encode("utf-8", "backslashreplace")
-            self._send_rest()
-        except OSError:  # the other end is closed
-            self._rest = b""
+        if self._fd < 0 or not self._send_rest():
             return False
+        self._rest = line.encode("utf-8", "backslashreplace")
+        self._send_rest()
         return True
 
     def close(self) -> None:
-        """Send the rest, if possible, and close the stream."""
-        with contextlib.suppress(OSError):
-            self._send_rest()
-        fd, self._fd, self._rest = self._fd, -1, b""
-        if fd >= 0:
-            os.close(fd)
+        """Send the rest, if possible, and close it."""
+        self._send_rest()
+        self._hold(-1)
 
     def _send_rest(self) -> bool:
-        if self._fd < 0:
-            return False
         while self._rest:
             if not self._room.poll(0 if self._stalled else PATIENCE_MS):
                 self._stalled = True  # until it takes something: wait only once
                 return False
             try:
                 self._rest = self._rest[os.write(self._fd, self._rest[: select.PIPE_BUF]) :]
-            except BlockingIOError:
+            except OSError:  # its reader is behind or gone, or the disk is full
                 self._stalled = True
                 return False
             self._stalled = False
         return True
 
 
-class RotatedFile(RotatingFileHandler):
+class RotatedFile(Stream):
     """A file that is renamed to `NAME.1`, `NAME.2`, … before it grows over `max_bytes`; OSError at first only."""
 
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+        self._max_bytes = max_bytes
+        self._names = [path, *(path.with_name(f"{path.name}.{n + 1}") for n in range(backups))]
+        super().__init__(self._opened())
+
+    def _opened(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        return os.open(self._names[0], flags, 0o600)
 
     def write(self, line: str) -> bool:
-        """Append a line; return False when it is lost."""
-        with contextlib.suppress(OSError, ValueError):
-            if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
-                self.close()
-            if self.stream is None or self.stream.closed:  # closed: an error as it was closed
-                self.stream = self._open()
-            size = self.stream.seek(0, os.SEEK_END) if self.stream.seekable() else 0
-            if size and 0 < self.maxBytes <= size + len(line):
-                self.doRollover()
-            self.stream.write(line)
-            self.stream.flush()
-            return True
-        return False
-
-    def doRollover(self) -> None:  # noqa: N802 - the name of the base
-        if self.backupCount == 0 and self.stream is not None:
-            self.stream.truncate(0)
-        super().doRollover()
-
-    def _open(self) -> TextIOWrapper:
-        file: IO[Any] = open(  # noqa: SIM115 - the base closes it
-            self.baseFilename,
-            self.mode,
-            encoding="utf-8",
-            errors="backslashreplace",
-            opener=lambda path, flags: os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK, 0o600),
-        )
-        return file  # type: ignore[return-value]
+        path = self._names[0]
+        with contextlib.suppress(OSError):  # then it grows
+            size = path.stat().st_size if path.exists() else 0
+            if size and size + len(line) >= self._max_bytes and self._send_rest():
+                self._names[-1].unlink(missing_ok=True)
+                for new, old in pairwise(reversed(self._names)):
+                    if old.exists():
+                        old.rename(new)
+            if not path.exists():  # or moved away, as logrotate does
+                self._hold(self._opened())
+        return super().write(line)
 
 
 def _own_descriptor(fd: int) -> int:
     """Open the file behind `fd` again, not to block; O_NONBLOCK set on `fd` itself would apply to all that share it.
 
     Sockets cannot be opened so, files need not, and a terminal of someone else's may not: these are shared, and
-    written to only as far as they take it.
+    written to only as far as they take it. -1 where `fd` is closed: its number may soon mean the ledger.
     """
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            return os.open(f"/proc/self/fd/{fd}", flags)
-    return os.dup(fd)
+    with contextlib.suppress(OSError):
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+            with contextlib.suppress(OSError):
+                flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                return os.open(f"/proc/self/fd/{fd}", flags)
+        return os.dup(fd)
+    return -1
 
 
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
@@ -148,8 +129,7 @@ class _Output:
         self.lock = threading.Lock()
         self.level = _LEVELS["info"]
         self.console: Callable[[EventDict], str] | None = None
-        self.sinks: list[Stream | RotatedFile] = []
-        self._unreported: dict[int, int] = {}
+        self.sinks: list[Stream] = []
 
     def log(self, line: EventDict) -> None:
         """Write one line to the current sinks; one that cannot be written is counted, and the next line says so."""
@@ -157,44 +137,36 @@ class _Output:
             as_json = _json_line(line)
             shown = f"{self.console(line)}\n" if self.console else as_json
             for sink in self.sinks:
-                self._write(sink, shown if isinstance(sink, Stream) else as_json)
+                dropped = {"level": "warning", "event": "log.dropped", "count": sink.dropped}
+                if sink.dropped and sink.write(_json_line({**_stamp(None, "", {}), **dropped})):
+                    sink.dropped = 0
+                is_file = isinstance(sink, RotatedFile)
+                sink.dropped += not sink.write(as_json if is_file else shown)
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
-    def _write(self, sink: Stream | RotatedFile, text: str) -> None:
-        unreported = self._unreported.pop(id(sink), 0)
-        dropped = {"level": "warning", "event": "log.dropped", "count": unreported}
-        if unreported and not sink.write(_json_line({**_stamp(None, "", {}), **dropped})):
-            self._unreported[id(sink)] = unreported
-        if not sink.write(text):
-            self._unreported[id(sink)] = self._unreported.get(id(sink), 0) + 1
-
-    def change(self, *sinks: Stream | RotatedFile) -> None:
+    def change(self, *sinks: Stream) -> None:
         with self.lock:
             for old in self.sinks:
                 old.close()
             self.sinks = list(sinks)
-            self._unreported.clear()
 
 
 _output = _Output()
 
 
 def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
-    """Log as `settings` say from now on, with all loggers; may be called at any time, as on SIGHUP.
-
-    Raises OSError if the file cannot be opened; then nothing has changed.
-    """
+    """Log as `settings` say from now on; OSError if the file cannot be opened: then nothing has changed."""
     files = []
     if settings.file is not None:
         path = Path(settings.file).expanduser()
         files = [RotatedFile(path, max_bytes=settings.max_bytes, backups=settings.backups)]
-    stream = Stream(stdout_fd)
-    _output.change(stream, *files)
+    _output.change(Stream(_own_descriptor(stdout_fd)), *files)
     _output.level = _LEVELS[settings.level]
+    is_terminal = os.isatty(stdout_fd)
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    for_person = settings.format == "console" or (settings.format == "auto" and stream.is_terminal)
-    look = coloured if stream.is_terminal and not is_plain else plain
+    for_person = settings.format == "console" or (settings.format == "auto" and is_terminal)
+    look = coloured if is_terminal and not is_plain else plain
     _output.console = look if for_person else None
     structlog.configure(
         processors=_PROCESSORS,
@@ -267,9 +239,8 @@ def _clean(value: object, depth: int, room: Iterator[int]) -> Any:
             return [_clean(each, depth - 1, room) for _, each in zip(room, value, strict=False)]
     except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
         text = f"<{type(value).__name__}: {type(error).__name__}>"
-    return without_middle(
-        redact(text), TEXT_CHARS
-    )  # redacted before: half a key is still half a key
+    # redacted before: half a key is still half a key
+    return without_middle(redact(text), TEXT_CHARS)
 
 
 def _json_line(line: EventDict) -> str:
@@ -294,12 +265,12 @@ class _FromStdlib(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            structlog.get_logger().log(
-                min(record.levelno // 10, 5) * 10,
-                "python.logged",
-                logger=record.name,
-                message=record.getMessage(),
-                exc_info=record.exc_info,
-            )
+            about = {
+                "logger": record.name,
+                "message": record.getMessage(),
+                "exc_info": record.exc_info,
+            }
+            level = min(record.levelno // 10, 5) * 10
+            structlog.get_logger().log(level, "python.logged", **about)
         except Exception:  # noqa: BLE001 - as in every handler: a bad record is shown, not raised
             self.handleError(record)

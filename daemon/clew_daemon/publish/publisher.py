@@ -28,8 +28,8 @@ from clew_shared.views.publish import HistoryFold, View, state_view
 log = structlog.get_logger()
 
 EVERY_S = 0.25
-# How many times as long as writing each goal once takes a goal waits after a write, except where it is urgent:
-# all writes together then take a tenth of a core, and of the time of the event loop's thread.
+# How many times as long as writing each goal once takes a goal waits after a write, except where it is urgent: all
+# writes together then take a tenth of a core.
 RESTS = 10
 LATEST_S = 5.0
 LINES_AT_ONCE = 250
@@ -37,12 +37,12 @@ REST_MAX_S = 0.1
 AGAIN_S = 5.0
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _AT_ONCE = (
-    ev.ActionBlocked,
-    ev.SubtaskEnded,
-    ev.Escalated,
-    ev.WorkerExited,
-    ev.GoalEnded,
-    ev.GoalBlocked,
+    ev.ActionBlocked
+    | ev.SubtaskEnded
+    | ev.Escalated
+    | ev.WorkerExited
+    | ev.GoalEnded
+    | ev.GoalBlocked
 )
 
 

@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clew_daemon.publish import standing
 from clew_shared.files import write_whole
 from clew_shared.proof import label
@@ -65,16 +63,12 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
-TRIED_MAX = 40
-FRESH_STARTS_SHOWN = 20
-FILES_SHOWN = 20
-CHECK_CHARS = 400
-QUESTION_CHARS = 2_000
+TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
+CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 HOW_TO_CHECK = (
     "This goal has no checks: that it is done is the agent's word alone. A check is a command that must exit 0 "
-    "before a goal counts as completed. Add checks at the top of the goal file:"
+    "before a goal counts as completed: `checks:` in the goal file, or `clew submit --check`."
 )
-EXAMPLE = {"tests": "pytest -q"}
 
 
 def render(
@@ -83,11 +77,7 @@ def render(
     loops: Sequence[Mapping[str, Any]],
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
-    """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
-
-    Of actions and loops the last `TRIED_MAX` are enough. `files` are those that the goal changed, None where that is
-    not known.
-    """
+    """Return the report; the last `TRIED_MAX` actions and loops are enough. `files` is None where it is not known."""
     advice = standing.after_failure(state.goal_id, state.spec.agent)[1:]
     sections = {
         "Your answer is needed": _question(state),
@@ -116,13 +106,15 @@ def write(outbox: Path, state: State, text: str) -> Path:
 
 
 def _facts(state: State) -> str:
-    shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
-    reason = "" if standing.is_told(state.reason.removeprefix("budget: "), *shown) else state.reason
+    made, question = state.proofs.made, state.question if _is_asked(state) else ""
+    files = f" ({', '.join(map(code, made.files))})" if made and made.files else ""
+    said = made and inline(label.words(made.label, made.why, made.accepted))
+    told = standing.is_told(state.reason.removeprefix("budget: "), state.summary, question)
     rows = [
         ("status", f"**{standing.standing(status_view(state))}**"),
-        ("proof", _proof(state)),
+        ("proof", said and f"{said}{files}; more: `clew proof {state.goal_id}`"),
         ("note", inline(words.passed_before(state.passed_before))),
-        ("reason", inline(reason)),
+        ("reason", "" if told else inline(state.reason)),
         ("summary", inline(state.summary)),
         ("progress", percent(state.goal.progress())),
         ("accepted", local(state.accepted_at)),
@@ -136,8 +128,12 @@ def _facts(state: State) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
 
 
+def _is_asked(state: State) -> bool:
+    return state.goal.status == GoalStatus.BLOCKED
+
+
 def _question(state: State) -> list[str]:
-    if state.goal.status != GoalStatus.BLOCKED:
+    if not _is_asked(state):
         return []
     question = state.question or "How should it go on?"
     command = ["", f"    {answer(state)}"] if "`clew " not in question else []
@@ -157,9 +153,9 @@ def _mark(status: str, state: State) -> str:
 
 
 def _subtask(state: State, subtask: Subtask) -> list[str]:
-    notes = [_counted(subtask.actions_total, "action")] if subtask.actions_total else []
-    notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
-    suffix = f" ({', '.join(notes)})" if notes else ""
+    counts = {"action": subtask.actions_total, "failed attempt": subtask.attempts}
+    notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
+    suffix = f" ({notes})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
     if subtask.summary and not standing.is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")
@@ -170,29 +166,17 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     return lines
 
 
-def _proof(state: State) -> str:
-    """Return what the last proof says of a goal that is not completed, or of the files that it is about."""
-    if (made := state.proofs.made) is None:
-        return ""
-    files = f" ({', '.join(map(code, made.files))})" if made.files else ""
-    said = inline(label.words(made.label, made.why, made.accepted))
-    return f"{said}{files}; more: `clew proof {state.goal_id}`"
-
-
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _checks(state: State) -> list[str]:
     """Return the checks with their results; how to add some where a completed goal has none."""
-    found = state.proofs.checks
-    if not state.spec.checks and not found and state.goal.status == GoalStatus.COMPLETED:
-        front = {"checks": state.proofs.suggested or EXAMPLE}
-        shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
-        lines = (f"    {line}" for line in ("---", *shown.splitlines(), "---"))
-        return [HOW_TO_CHECK, "", *lines]
-    names = {**found, **state.spec.checks}
-    return [_check(state, name, found.get(name)) for name in names]
+    names = {**state.proofs.checks, **state.spec.checks}
+    if not names and state.goal.status == GoalStatus.COMPLETED:
+        suggested = (f"- suggested: {code(cmd)}" for cmd in state.proofs.suggested.values())
+        return [HOW_TO_CHECK, "", *suggested]
+    return [_check(state, name, state.proofs.checks.get(name)) for name in names]
 
 
 def _check(state: State, name: str, check: CheckResult | None) -> str:
@@ -248,13 +232,12 @@ def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return in a line how often the agent was told or refused something, and the last loops."""
+    """Return how often the agent was told or refused something, and the last loops."""
     refused = sum(one.refused for one in state.loops.findings)
-    told = len(state.loops.findings) - refused
-    parts = [f"told {words.times(told)}" if told else ""]
-    parts += [f"refused {words.times(refused)}" if refused else ""]
-    line = "; ".join(filter(None, parts))
-    return [*([f"{line} (`clew loops {state.goal_id}`)", ""] if line else []), *map(_loop, entries)]
+    if not (count := len(state.loops.findings)):
+        return [*map(_loop, entries)]
+    often = f"told {words.times(count - refused)}, refused {words.times(refused)}"
+    return [f"{often} (`clew loops {state.goal_id}`)", "", *map(_loop, entries)]
 
 
 def _loop(entry: Mapping[str, Any]) -> str:

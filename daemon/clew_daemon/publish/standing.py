@@ -21,8 +21,6 @@ MARKS = {
 }
 # How a step in progress is shown in a goal with this status, on which no worker is working.
 AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
-# A shorter part of a text, as `failed`, may stand anywhere and tell something else.
-PART_CHARS_MIN = 12
 
 
 def after_failure(goal: str, agent: str | None) -> list[str]:
@@ -51,14 +49,9 @@ def step_status(status: str, goal: str) -> str:
 
 
 def is_told(text: str, *others: str | None) -> bool:
-    """Return whether a text, or every part of it where all of these are long, is in one of others.
-
-    Parts are separated by `: `; white space and a cut end do not count.
-    """
-    said, *parts = [" ".join(one.split()).rstrip(".…") for one in (text, *text.split(": "))]
-    are_long = min(map(len, parts)) >= PART_CHARS_MIN
-    wholes = (" ".join(other.split()) for other in others if other)
-    return any(said in it or (are_long and all(part in it for part in parts)) for it in wholes)
+    """Return whether a text is in one of others; white space and a cut end do not count."""
+    said = " ".join(text.split()).rstrip(".…")
+    return any(said in " ".join(other.split()) for other in others if other)
 
 
 def standing(goal: Mapping[str, Any]) -> str:

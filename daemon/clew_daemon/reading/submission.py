@@ -15,11 +15,11 @@ from pathlib import Path
 import click
 import yaml
 
+from clew_daemon.host.folders import located
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
-from clew_daemon.inbox.goalfile import front as goalfile_front
+from clew_daemon.inbox.goalfile import parse as goalfile
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.parse import decoded, located, parse
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
@@ -145,13 +145,13 @@ def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions)
     agents = instance.settings_in_force.agents.names
     try:
         raw = merged(source, options)
-        goal = parse(raw, source.shown, agents, located=place)
+        goal = goalfile.parse(raw, source.shown, agents, located=place)
         is_new = goal.folder is None or not os.path.lexists(goal.folder)
         return CheckedGoal(source, raw, goal, is_here=False, is_new=is_new)
     except GoalFileError as error:
         here: dict[str, GoalFileFault] = {}
         try:  # the lines are those of the file as it was given; its other faults are those of the options
-            parse(source.raw, source.shown, agents, located=place)
+            goalfile.parse(source.raw, source.shown, agents, located=place)
         except GoalFileError as of_file:
             here = {fault.message: fault for fault in of_file.faults}
         said = [fault.message for fault in error.faults]
@@ -164,17 +164,17 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     if not (options.values or options.checks):
         return source.raw
     try:
-        front, body, first_line = goalfile_front.split(decoded(source.raw))
-        root = goalfile_front.composed(front or "")
+        front, body, first_line = goalfile.split(goalfile.decoded(source.raw))
+        root = goalfile.composed(front or "")
     except ValueError:
         return source.raw
-    if goalfile_front.lookalike(body, first_line):
+    if goalfile.lookalike(body, first_line):
         return source.raw
-    root = root or goalfile_front.mapping({})
+    root = root or goalfile.mapping({})
     values = {str(key.value): value for key, value in root.value}
-    added = goalfile_front.mapping(dict(options.values)).value
+    added = goalfile.mapping(dict(options.values)).value
     if options.checks:
-        (name,) = goalfile_front.mapping({"checks": ""}).value
+        (name,) = goalfile.mapping({"checks": ""}).value
         added.append((name[0], _with_checks(values.get("checks"), options.checks)))
     given = {key.value for key, _ in added}
     kept = [(key, value) for key, value in root.value if str(key.value) not in given]
@@ -184,20 +184,11 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
 
 def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingNode:
     """Return the checks of the file, by name, and those of the options behind them."""
-    found, items = goalfile_front.mapping({}), []
-    if isinstance(node, yaml.MappingNode):
-        found.value = list(node.value)
-    elif isinstance(node, yaml.SequenceNode):
-        items = list(node.value)
-    elif node is not None and node.tag != goalfile_front.NULL:
-        items = [node]
-    items += [value for _, value in goalfile_front.mapping(dict(enumerate(checks))).value]
-    taken = {str(key.value) for key, _ in found.value}
+    own = list(node.value) if isinstance(node, yaml.MappingNode) else []
+    taken = {str(key.value) for key, _ in own}
     names = (name for number in count(1) if (name := f"check_{number}") not in taken)
-    for item in items:
-        [(key, _)] = goalfile_front.mapping({next(names): ""}).value
-        found.value.append((key, item))
-    found.flow_style = False
+    found = goalfile.mapping(dict(zip(names, checks, strict=False)))
+    found.value, found.flow_style = [*own, *found.value], False
     return found
 
 

@@ -1,11 +1,9 @@
 """Files of the inbox that are refused, or that cannot be claimed, read or removed."""
 
 import errno
-import os
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from inbox_taker import names, running
 
 from clew_daemon.inbox.files import Dropped
@@ -42,14 +40,13 @@ async def test_a_fault_of_the_daemon_leaves_the_file_and_stops_no_other(daemon, 
     assert daemon.events() == ["inbox.deferred"]
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EPERM])
 async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
-    daemon, folder, monkeypatch, code
+    daemon, folder, monkeypatch
 ):
     rename = Path.rename
 
     def refuse(source, target):
-        raise OSError(code, os.strerror(code))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "rename", refuse)
     async with running(daemon):
@@ -60,7 +57,7 @@ async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
         monkeypatch.setattr(Path, "rename", rename)
         await daemon.until(lambda: not names(folder))
     assert daemon.names == ["goal.md"]
-    assert os.strerror(code) in daemon.logged.entries[0]["error"]
+    assert "No space left" in daemon.logged.entries[0]["error"]
 
 
 async def test_a_file_that_may_have_been_accepted_stays_claimed_and_keeps_its_identity(

@@ -3,23 +3,36 @@
 import asyncio
 import shutil
 
+import pytest
 from inbox_taker import names, running
 
 from clew_daemon.inbox import inbox as module
 from clew_daemon.inbox.files import LOCK_NAME, Dropped
 
 
-async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(
-    daemon, folder
-):
+def no_lock(folder):
     (folder / LOCK_NAME).mkdir(parents=True)
+    return (folder / LOCK_NAME).rmdir
+
+
+def no_folder(folder):
+    folder.parent.mkdir(parents=True)
+    folder.write_text("in the way")
+    return folder.unlink
+
+
+@pytest.mark.parametrize(("break_it", "said"), [(no_lock, "plain file"), (no_folder, "")])
+async def test_a_folder_that_is_unusable_is_named_once_and_used_when_it_is_fixed(
+    daemon, folder, break_it, said
+):
+    fix = break_it(folder)
     inbox = daemon.inbox(sweep_s=0.05)
-    (folder / "goal.md").write_text("first the lock")
     await inbox.start()
     await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
-    assert "plain file" in daemon.logged.entries[0]["error"]
-    assert daemon.drops == []
-    (folder / LOCK_NAME).rmdir()
+    assert said in daemon.logged.entries[0]["error"]
+    fix()
+    await daemon.until(folder.is_dir)
+    (folder / "goal.md").write_text("fixed")
     await daemon.until_drops(1)
     await inbox.stop()
     assert daemon.events() == ["inbox.unusable"]
@@ -33,20 +46,6 @@ async def test_a_folder_that_is_deleted_is_made_anew(daemon, folder):
             (folder / f"goal-{count}.md").write_text("after all")
             await daemon.until_drops(count)
             await daemon.until(lambda: not names(folder))
-
-
-async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_fixed(daemon, folder):
-    folder.parent.mkdir(parents=True)
-    folder.write_text("in the way")
-    inbox = daemon.inbox(sweep_s=0.05)
-    await inbox.start()
-    await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
-    folder.unlink()
-    await daemon.until(folder.is_dir)
-    (folder / "goal.md").write_text("fixed")
-    await daemon.until_drops(1)
-    await inbox.stop()
-    assert daemon.events() == ["inbox.unusable"]
 
 
 async def test_stop_lets_what_is_under_way_end(daemon, folder):

@@ -49,7 +49,7 @@ PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())
 FREE_MB_MIN = 200
 INBOX_SHOWN_MAX = 10
 CGROUP_FIX = "for limits of memory: clew service install, or systemd-run --user --scope -p Delegate=yes clew run"
-IDENTITY_FIX = 'git config --global user.name "Your Name" and user.email, then clew reload: else git commit fails'
+IDENTITY_FIX = 'git config --global user.name "Your Name" and user.email, then clew restart: else git commit fails'
 BROKEN_CONFIG_FIX = "fix it, then run clew reload; the daemon keeps its settings until then, and cannot be restarted"
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"

@@ -16,7 +16,6 @@ from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.config import configfile
 from clew_daemon.config.profiles import in_effect
 from clew_daemon.host import units
-from clew_daemon.host.own_process import pip
 from clew_daemon.host.units import UNITS
 from clew_daemon.reading import output
 from clew_daemon.reading.client import ask, call
@@ -152,7 +151,7 @@ def _remaining(instance: Instance) -> Iterator[str]:
         if path.exists():
             yield f"  {clean(str(path))}"
     yield "Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."
-    yield f"to remove the program:\n  {pip('uninstall', 'clew')}"
+    yield f"to remove the program:\n  {sys.executable} -m pip uninstall clew"
 
 
 @reading(WHICH, of=service)
@@ -167,7 +166,7 @@ def status(instance: Instance, which: str) -> Shown:
 
 
 def _service_lines(own: units.OwnUnit, found: units.Service) -> Iterator[str]:
-    install = f"clew {own.unit.service('install')}"
+    install = f"clew service install{own.unit.named}"
     if not found.installed:
         yield f"not installed: {install}"
         return

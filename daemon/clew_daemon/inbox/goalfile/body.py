@@ -19,20 +19,15 @@ from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask
 from clew_shared.text.shorten import in_one_line
 from clew_shared.text.validation import Expected
 
-LINES_MAX = 20_000
-SUBTASKS_MAX = 1_000
-TITLE_CHARS_MAX = 200
-ITEM_CHARS_MAX = 1_000
-STEPS_BYTES_MAX = 400_000
-"""The steps of a subtask go to its agent in one line of the worker protocol."""
-
+LINES_MAX, SUBTASKS_MAX = 20_000, 1_000
+TITLE_CHARS_MAX, ITEM_CHARS_MAX = 200, 1_000
+STEPS_BYTES_MAX = 400_000  # the steps of a subtask go to its agent in one line
 SHELLS = frozenset({"sh", "bash", "shell"})
 LISTS = frozenset({"bullet_list", "ordered_list"})
 NO_CHECK = (
     "`## Done when` has no check. Write a list item that is only a command in backticks "
     "(- `pytest -q`), or a ```sh block"
 )
-STRUCTURE = re.compile(r"^ {0,3}#{1,2}\s", re.MULTILINE)
 CHECKBOX = re.compile(r"\[([ xX])\](?:\s+|$)")
 TIMEOUT = re.compile(r"(?:^|\s)timeout=(\S*)")
 FILE = re.compile(r"""(?:^|\s)file=(?:"([^"]*)"|'([^']*)'|(\S*))""")
@@ -59,10 +54,7 @@ class Section:
 
 
 class Body:
-    """The content of a body, whose first line has that number in the file; `commands` are the checks of `## Done when`.
-
-    `without_check` is a `## Done when` without any: wrong where the front matter has no check either.
-    """
+    """The content of a body, whose first line has that number; `without_check` is a `## Done when` without any."""
 
     def __init__(self, body: str, first_line: int) -> None:
         self._lines = body.split("\n")
@@ -74,22 +66,15 @@ class Body:
         self.commands: list[str] = []
         self.without_check: GoalFileFault | None = None
         self.faults: list[GoalFileFault] = []
-        if len(self._lines) <= LINES_MAX:
-            self._read(body)
-            return
-        self._take_plain(body)
-        if STRUCTURE.search(body):
-            message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
+        if len(self._lines) > LINES_MAX:
+            message = f"the file has more than {LINES_MAX:,} lines: split it into several goals"
             self.faults.append(GoalFileFault(None, message))
+        else:
+            self._read(body)
 
     @property
     def notes(self) -> str:
         return "\n\n".join(self._notes)
-
-    def _take_plain(self, body: str) -> None:
-        """Take text without structure: the whole of it is the goal."""
-        self.description = _first_words(body)
-        self._notes = [] if body.strip() == self.description else [body.strip()]
 
     def _read(self, body: str) -> None:
         sections = self._sections(body)
@@ -103,7 +88,8 @@ class Body:
             one for s in intro for one in s.lists if whole or any(map(_is_marked, one.children))
         ]
         if not (goal or heads or done or lists):
-            self._take_plain(body)
+            self.description = _first_words(body)
+            self._notes = [] if body.strip() == self.description else [body.strip()]
             return
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
         description = in_one_line(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)

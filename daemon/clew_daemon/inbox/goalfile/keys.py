@@ -4,12 +4,11 @@ import re
 from collections.abc import Collection
 from datetime import UTC, date, datetime, time
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from clew_daemon.record.dependencies import name_fault
-from clew_shared.config.agent_tables import CliName
 from clew_shared.config.tables import patterns
 from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_one_line
@@ -80,11 +79,6 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     agents: Collection[str] = (info.context or {})["agents"]
     if name in agents:
         return name
-    if name in get_args(CliName):
-        raise ValueError(
-            f'names an agent that the config does not have: add [agents.{name}] with cli = "{name}" to the config'
-            " (clew doctor says whether it is installed), then clew reload"
-        )
     question = f" (did you mean {meant}?)" if (meant := closest(name, agents)) else ""
     available = ", ".join(sorted(agents)) or "none"
     raise ValueError(
@@ -110,24 +104,14 @@ def _listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _by_name(value: Any) -> Any:
-    is_named = isinstance(value, dict)
-    return value if is_named else dict(enumerate(value if isinstance(value, list) else [value]))
-
-
-def _named(checks: dict[Any, str]) -> dict[str, str]:
+def _checks(checks: dict[str, str]) -> dict[str, str]:
     if not checks:
         raise ValueError(
             "is empty: write lines of `name: command`, or delete the line for a goal without checks"
         )
     if len(checks) > CHECKS_MAX:
         raise ValueError(f"must be at most {CHECKS_MAX}, not {len(checks)}")
-    return {name if isinstance(name, str) else f"check_{name + 1}": c for name, c in checks.items()}
-
-
-def _patience(value: Any) -> Any:
-    """Return the number of steps; YAML reads a bare `off` as false."""
-    return 0.0 if value is False or value == "off" else value
+    return checks
 
 
 def _may_change(value: Any) -> Any:
@@ -142,7 +126,7 @@ def _may_change(value: Any) -> Any:
 Text = Annotated[str, AfterValidator(_stripped)]
 Patterns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(patterns)]
 Positive = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
-Commands = Annotated[dict[Any, Text], BeforeValidator(_by_name), AfterValidator(_named)]
+Commands = Annotated[dict[str, Text], AfterValidator(_checks)]
 
 
 class Budget(BaseModel):
@@ -176,7 +160,7 @@ class FrontMatter(BaseModel):
     on_interrupt: Literal["ask", "retry"] = "ask"
     retries: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None
-    patience: Annotated[float, BeforeValidator(_patience), Field(ge=0, le=NUMBER_MAX)] | None = None
+    patience: Annotated[float, Field(ge=0, le=NUMBER_MAX)] | None = None
     tests: Annotated[Patterns, BeforeValidator(_may_change)] = ()
     judges: Annotated[Patterns, BeforeValidator(_listed)] = ()
     setup: Text = ""

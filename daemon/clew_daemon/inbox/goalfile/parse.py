@@ -4,30 +4,38 @@
 `located`). Whatever the bytes are, it returns a goal or raises GoalFileError, in bounded time.
 """
 
-import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from clew_daemon.inbox.goalfile import front as goalfile_front
+import yaml
+from pydantic import ValidationError
+
 from clew_daemon.inbox.goalfile.body import Body
-from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
-from clew_shared.config.places import Places, default_places, expanded
+from clew_daemon.inbox.goalfile.keys import (
+    Budget,
+    FrontMatter,
+    GoalFile,
+    GoalFileError,
+    GoalFileFault,
+    cut,
+)
 from clew_shared.record.spec import PlannedTask
-from clew_shared.text.plain import plain, recordable
+from clew_shared.text.shorten import in_one_line
+from clew_shared.text.spelling import closest
+from clew_shared.text.validation import requirement
 
 BYTES_MAX = 1024 * 1024
-SLUG_CHARS_MAX = 40
-SLUG_WORDS = 3
-
+SLUG_CHARS_MAX, SLUG_WORDS = 40, 3
+# Words that say nothing in an id.
 FILLERS = (
     " a an the and or of to in into on at by for from with without that this it its is are be "
     "as so then please my our your i we you they where when which what how who about "
 )
-"""Words that say nothing in an id."""
 
 
 def parse(
@@ -39,15 +47,15 @@ def parse(
     there. Raises GoalFileError, and nothing else, with all errors at once.
     """
     try:
-        front, body_text, body_line = goalfile_front.split(decoded(raw))
+        front, body_text, body_line = split(decoded(raw))
     except GoalFileFault as fault:
         raise GoalFileError(name, [fault]) from None
-    head = goalfile_front.Front(front or "", agents)
+    head = Front(front or "", agents)
     body = Body(body_text, body_line)
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):
         faults.append(body.without_check)
-    if alike := goalfile_front.lookalike(body_text, body_line):
+    if alike := lookalike(body_text, body_line):
         faults.append(alike)
     if not body_text.strip():
         empty = "the file has no goal: write below the front matter what to do"
@@ -77,15 +85,12 @@ def parse(
 def tasks_of(raw: bytes) -> tuple[PlannedTask, ...]:
     """Return only the tasks of a goal file that was accepted before, whatever its front matter names today."""
     text = re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig", "replace"))
-    _, body, line = goalfile_front.split(text)
+    _, body, line = split(text)
     return tuple(Body(body, line).tasks)
 
 
 def goal_id(description: str, token: str, name: str = "") -> str:
-    """Return a readable id: the goal's name, or the first words of its description; and the hex digits of `token`.
-
-    `create-mathx-package-7f3a`; always `[a-z0-9-]+`, and `goal-7f3a` where no word is ASCII.
-    """
+    """Return the goal's name, or the first words of its description, and `token`: `[a-z0-9-]+`, `goal-7f3a` without."""
     slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
     if not slug:
         ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
@@ -114,55 +119,219 @@ def decoded(raw: bytes) -> str:
     return re.sub(r"\r\n?", "\n", text)
 
 
-# -- where a goal may work: the folder that a `workspace:` means, with its links resolved, unless it is clew's own
+# -- the front matter: its lines, its values, and all that is wrong with them
+#
+# A small, bounded part of YAML: no aliases, no tags and no deep nesting, so that nothing takes long or grows. Keys of
+# other tools are named, not refused.
 
-SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
-"""What is there is not on a disk, and an action sees something else there than the daemon."""
+FRONT_CHARS_MAX = 65_536
+DEPTH_MAX = 8
+KEYS = FrontMatter.model_fields
+
+NULL = "tag:yaml.org,2002:null"
+# What PyYAML raises for values that it takes for numbers, dates and the like but cannot read.
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
+_UNRECORDABLE = re.compile("[\0\ud800-\udfff]")  # only an escape in quotes can make it
+
+_INVISIBLE = " \t\f\v\u00a0\u200b\u200c\u200d\u2060\ufeff"
+_MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in `--- # note`; `+++`, `===`, `***`, …
+    r"(?:[-\u2010-\u2015\u2212] ?){2,}(?:\s*(?:#.*|yaml|yml))?|[\u2014\u2015]|(?:[+=*_;] ?){3,}|\.\.\."
+)
+_KEY_LINE = re.compile(r"""["']?([A-Za-z_][\w .-]{0,40}?)["']?\s*[:=](?:\s|$|["'\[{0-9])""")
+_INSIDE = (" ", "\t", "#", "-", "[", "]", "}")  # how lines begin that stand between the keys
+_NO_PROSE = ("#", "//", "%", "<!--")  # how comments and headings begin
+
+NodePath = tuple[int | str, ...]  # Where a value is: its key, and the keys or indices below
 
 
-def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
-    """Return the folder that the text of a `workspace:` means, on whatever disk that is.
+def split(text: str) -> tuple[str | None, str, int]:
+    """Return front matter (None without), body, and the body's first line; GoalFileFault where it is not closed."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return None, text, 1
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() in {"---", "..."}:
+            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
+    raise GoalFileFault(1, "the front matter is not closed: end it with a line `---`")
 
-    ValueError where no goal may work there: in or around the folders of this home or of the default one.
-    """
+
+def composed(front: str) -> yaml.MappingNode | None:
+    """Return the front matter as YAML's nodes, None where there are none; raises GoalFileFault."""
+    if len(front) > FRONT_CHARS_MAX:
+        too_long = f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it"
+        raise GoalFileFault(1, too_long)
+    line, invalid = 1, "the front matter is not valid YAML"
     try:
-        folder = expanded(workspace, env).resolve()
-    except (OSError, RuntimeError) as error:  # a ring of links
-        reason = f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
-        raise ValueError(reason) from None
-    shown = recordable(str(folder))
-    if str(folder) != shown:  # by HOME, or by a link
-        raise ValueError(f"{shown} has bytes that are not UTF-8: choose another folder")
-    other = default_places(env) if places.home is not None else None
-    if fault := workspace_fault(folder, _resolved(places), other and _resolved(other)):
-        raise ValueError(fault)
-    return folder
+        _refuse_unbounded(front)
+        node = yaml.compose(front, Loader=yaml.SafeLoader)
+    except GoalFileFault:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = _line_of(front, mark) if mark else line
+        fault = f"{invalid}: {error.problem or error}"
+    except yaml.reader.ReaderError as error:
+        line = front.count("\n", 0, error.position) + 2
+        fault = "the front matter contains a character that YAML forbids"
+    except _UNREADABLE as error:
+        fault = f"{invalid}: {in_one_line(str(error), 200)}"
+    else:
+        if node is None or isinstance(node, yaml.MappingNode):
+            return node
+        wanted = "lines of `key: value`; without any, don't begin the file with `---`"
+        line, fault = _line_of(front, node.start_mark), f"the front matter must be {wanted}"
+    raise GoalFileFault(line, fault)
 
 
-def _resolved(places: Places) -> Places:
-    """Return the places with their links resolved, as far as that can be done."""
-    named = {"config": places.config, **places.folders}
-    return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})
+def _refuse_unbounded(front: str) -> None:
+    """Raise GoalFileFault for what could grow or nest without bound, or that no record can hold."""
+    depth = 0
+    for event in yaml.parse(front, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        fault = ""
+        if depth > DEPTH_MAX:
+            fault = f"nested deeper than {DEPTH_MAX} levels: flatten it"
+        elif isinstance(event, yaml.AliasEvent):
+            fault = "aliases (`*name`) are not supported: write the value out"
+        elif getattr(event, "tag", None) is not None:
+            fault = "tags (`!name`) are not supported: write the plain value"
+        elif isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
+            fault = "a value contains a NUL or half of a surrogate pair: delete it"
+        if fault:
+            raise GoalFileFault(_line_of(front, event.start_mark), fault)
 
 
-def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
-    """Return why a goal may not work there, or None; all paths absolute and links resolved.
+def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:
+    node = yaml.compose(yaml.safe_dump(dict(values)), Loader=yaml.SafeLoader)
+    assert isinstance(node, yaml.MappingNode)  # noqa: S101 - a mapping in is a mapping out
+    return node
 
-    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
-    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
+
+def _line_of(front: str, mark: Any) -> int:
+    """Return the file's line of a mark; by its index, since YAML knows more line breaks than clew."""
+    return front.count("\n", 0, mark.index) + 2
+
+
+class Front:
+    """What the front matter holds, and all that is wrong; `agents` are the names that `agent:` may have."""
+
+    def __init__(self, front: str, agents: Collection[str]) -> None:
+        self._front = front
+        self._nodes: dict[NodePath, yaml.Node] = {}
+        self.values: dict[str, Any] = {}
+        self.unknown_keys: dict[str, str] = {}  # with those that they may mean
+        self.faults: list[GoalFileFault] = []
+        try:
+            root = composed(front)
+        except GoalFileFault as fault:
+            root = None
+            self.faults.append(fault)
+        for key, node in self._pairs(root) if root else ():
+            if key in KEYS:
+                self._read(key, node, {"agents": agents})
+            else:
+                self.unknown_keys[key] = closest(key, KEYS) or ""
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """The line of each of clew's keys."""
+        keys = {path[0]: node for path, node in self._nodes.items() if len(path) == 1}
+        return {str(key): _line_of(self._front, node.start_mark) for key, node in keys.items()}
+
+    def _pairs(self, mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield each key with its value; one that is no word or is given twice is a fault."""
+        seen: set[str] = set()
+        for key, value in mapping.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
+                self._fault(key, "a key must be a word, as in `priority: 1`")
+            elif key.value in seen:
+                self._fault(key, f"`{cut(key.value)}` is given twice: keep one")
+            else:
+                seen.add(key.value)
+                yield key.value, value
+
+    def _read(self, key: str, node: yaml.Node, context: dict[str, Collection[str]]) -> None:
+        """Read the value of one of clew's keys; where YAML can read all of it, the first thing wrong is a fault."""
+        faults_before, value = len(self.faults), self._plain(node, (key,))
+        if len(self.faults) > faults_before:
+            return
+        try:
+            validated = FrontMatter.model_validate({key: value}, context=context)
+        except ValidationError as error:
+            details = error.errors()[0]
+            path = details["loc"]
+            while path not in self._nodes:
+                path = path[:-1]
+            shown = _given(self._nodes[path])
+            sentence = requirement(details, shown, f'"{shown.strip("`")}"')
+            self._fault(self._nodes[path], f"`{_dotted(path)}` {sentence}")
+            return
+        self.values[key] = getattr(validated, key)
+        for name in sorted(value.keys() - Budget.model_fields) if key == "budget" else ():
+            meant = closest(name, Budget.model_fields)
+            self.unknown_keys[f"budget.{name}"] = f"budget.{meant}" if meant else ""
+
+    def _plain(self, node: yaml.Node, path: NodePath) -> Any:
+        """Return what YAML makes of a node, with keys as texts; a scalar without a usable value is a fault."""
+        self._nodes[path] = node
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._plain(value, (*path, key)) for key, value in self._pairs(node)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(item, (*path, at)) for at, item in enumerate(node.value)]
+        fault = "has no value: write one (in quotes, if it is a word), or delete the line"
+        if node.tag != NULL:
+            fault = f"has a value that cannot be read: {_given(node)}"
+            with suppress(*_UNREADABLE):
+                return yaml.SafeLoader("").construct_object(node)
+        self._fault(node, f"`{_dotted(path)}` {fault}")
+        return None
+
+    def _fault(self, node: yaml.Node, message: str) -> None:
+        self.faults.append(GoalFileFault(_line_of(self._front, node.start_mark), message))
+
+
+def _dotted(path: NodePath) -> str:
+    """Return a place as people name it: `budget.tokens`; an item of a list is named by its list."""
+    return ".".join(cut(part) for part in path if isinstance(part, str))
+
+
+def _given(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return f"`{cut(node.value)}`" if node.value else "nothing"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+
+
+# ---- what looks like front matter, but is none: it would be taken for text, and the goal run without its checks
+
+
+def lookalike(body: str, first_line: int) -> GoalFileFault | None:
+    """Return what is wrong where a body begins with what seems meant as front matter.
+
+    That is: before any prose, a line of dashes or the like, then nothing but lines of keys and values, of which one at
+    least is clew's, up to another such line. Or, where one of the two is missing: the other, and first a key of clew's.
     """
-    wanted = Path(os.path.normpath(workspace))
-    if wanted == Path("/") or not wanted.is_absolute():
-        return f"must be the absolute path of a folder below /, not {workspace}"
-    for folder in SYSTEM_FOLDERS:
-        if wanted.is_relative_to(folder):
-            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
-    for own in filter(None, (places, other)):
-        configs = [own.config] if own.home else [own.config, own.config.parent]
-        within = wanted != own.workspaces and wanted.is_relative_to(own.workspaces)
-        for place in (*own.folders.values(), *configs):
-            if place.is_relative_to(wanted) or (wanted.is_relative_to(place) and not within):
-                return f"{workspace} is, contains or is inside clew's own {place}: choose another folder"
-        if within:
+    began, opened, closed, keys = 0, False, False, list[str]()
+    skipped: tuple[str, ...] = (*_NO_PROSE, "```", "~~~")  # the first line may open a block
+    for number, whole in enumerate(body[:FRONT_CHARS_MAX].split("\n"), first_line):
+        line, plain = whole.strip("\ufeff").rstrip(), whole.strip(_INVISIBLE)
+        if _MARKER.fullmatch(plain):
+            opened, closed = opened or not began, began > 0
+        elif found := _KEY_LINE.match(line):
+            keys.append(found[1])
+        elif not began and (not plain or plain.startswith(skipped)):
+            skipped = _NO_PROSE if plain else skipped
+            continue
+        elif line and (not line.startswith(_INSIDE) or line.startswith("##")):
             break
-    return None
+        if closed:
+            break
+        began = began or number
+    telling = keys if opened and closed else keys[:1]
+    if not (opened or closed) or KEYS.keys().isdisjoint(telling):
+        return None
+    return GoalFileFault(
+        began,
+        "this looks like front matter, but would not be read: that begins on line 1 with exactly `---`, has lines "
+        "of `key: value`, and ends with `---`; if you mean this as text, put a sentence above it",
+    )
