@@ -184,11 +184,9 @@ def _without_worker(state: State) -> State:
 
 def _with_own_changes(instance: Instance, detail: GoalView) -> GoalView:
     """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
-    known, goal = detail["snapshots"], detail["id"]
-    if not known["files_changed"]:
-        return detail
     from clew_daemon.host.git import program
 
+    known, goal = detail["snapshots"], detail["id"]
     store, basis = instance.places.snapshots / goal, (known["taken"], known["undo"])
     own = _own_changes(instance.ledger, goal, store, program(instance.env), basis)
     return {**detail, "snapshots": {**known, **own}}
@@ -197,8 +195,8 @@ def _with_own_changes(instance: Instance, detail: GoalView) -> GoalView:
 @lru_cache(maxsize=1)
 def _own_changes(
     ledger: Path, goal: str, folder: Path, git: str | None, _basis: object
-) -> Mapping[str, int]:
-    """Return how many files and lines a goal itself changed, by the keys of its view; {} where that cannot be found.
+) -> Mapping[str, int | None]:
+    """Return how many files and lines a goal itself changed, by the keys of its view; None where that is not known.
 
     It is kept while `_basis` stays, until another snapshot: a live view asks every second.
     """
@@ -211,7 +209,7 @@ def _own_changes(
             store = at(folder, git).within(OWN_CHANGES_S)
             found = changed_files(reader, goal, store) if reader else []
     except (StoreError, OSError, LedgerError):
-        return {}
+        return dict.fromkeys(("files_changed", "lines_added", "lines_removed"))
     return {
         "files_changed": len(found),
         "lines_added": sum(one.added for one in found),

@@ -11,16 +11,14 @@ from typing import NamedTuple, TypeVar
 
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
-from clew_shared.text.words import action_text, key_line, why_refused
+from clew_shared.text.words import action_text, why_refused
 
-SPANS_MAX = 20_000  # actions that are remembered, the last ones
 LANES_SHOWN = 12
-MARKS_MAX = 160  # of one lane; where there are more actions, neighbours share a mark
+MARKS_MAX = 160  # of one lane, its last ones
+TURNS_KEPT = 100
 REFUSALS_KEPT = 50
-SAID_KEPT = 200  # actions of which it is remembered what they printed last, for their refusal
 LABEL_CHARS = 160
 RUNNING = "running"
-_WORST_LAST = ("success", RUNNING, "failure", "timeout", "error", "interrupted", "blocked")
 
 
 class Turn(NamedTuple):
@@ -43,14 +41,13 @@ class RefusedAction(NamedTuple):
 
 @dataclass(slots=True)
 class Mark:
-    """An action by its times (a fold) or places (a timeline); of `count` side by side, the worst and its number."""
+    """An action by its times (a fold) or places (a timeline)."""
 
     seq: int
     start: float
     label: str
     end: float | None = None
     result: str = RUNNING
-    count: int = 1
 
     @property
     def width(self) -> float:
@@ -59,7 +56,10 @@ class Mark:
 
 @dataclass(slots=True)
 class Lane:
-    """One worker from its start to its end, as a Mark; `ending` is why it ended, "" while it runs."""
+    """One worker from its start to its end, as a Mark, with its last actions and the number of all.
+
+    `ending` is why it ended, "" while it runs.
+    """
 
     epoch: int
     start: float
@@ -69,6 +69,7 @@ class Lane:
     ending: str = ""
     crashed: bool = False
     marks: list[Mark] = field(default_factory=list)
+    actions: int = 0
 
     @property
     def width(self) -> float:
@@ -89,16 +90,15 @@ class Timeline(NamedTuple):
 
 
 class TimelineFold(EventFold[None]):
-    """Remembers a goal's workers, actions and refusals, in bounded memory."""
+    """Remembers a goal's last workers, actions and refusals."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes: list[Lane] = []
-        self.turns: deque[Turn] = deque(maxlen=100)
+        self.lanes: deque[Lane] = deque(maxlen=LANES_SHOWN)
+        self.turns: deque[Turn] = deque(maxlen=TURNS_KEPT)
         self.refusals: deque[RefusedAction] = deque(maxlen=REFUSALS_KEPT)
-        self.began, self._marks, self._attempt = 0.0, 0, 1
-        self._flying: dict[int, tuple[Mark, str]] = {}
-        self._said: dict[str, str] = {}
+        self.began, self.workers, self._attempt = 0.0, 0, 1
+        self._flying: dict[int, Mark] = {}
 
     @takes(ev.GoalAccepted)
     def _accepted(self, _seq: int, event: ev.GoalAccepted) -> None:
@@ -106,7 +106,7 @@ class TimelineFold(EventFold[None]):
 
     @takes(ev.WorkerStarted)
     def _started(self, _seq: int, event: ev.WorkerStarted) -> None:
-        self.lanes.append(Lane(event.epoch, event.at, event.agent, self._attempt))
+        self._add(Lane(event.epoch, event.at, event.agent, self._attempt))
 
     @takes(ev.WorkerExited)
     def _exited(self, _seq: int, event: ev.WorkerExited) -> None:
@@ -122,32 +122,20 @@ class TimelineFold(EventFold[None]):
         mark = Mark(seq, event.at, action_text(event.tool, event.args, LABEL_CHARS))
         lane = self._lane(event.epoch, event.at)
         lane.attempt = event.attempt
-        lane.marks.append(mark)
+        lane.marks = [*lane.marks, mark][-MARKS_MAX:]
+        lane.actions += 1
         if isinstance(event, ev.ActionAllowed) or event.done:
-            self._flying[seq] = mark, event.signature
+            self._flying[seq] = mark
         else:
             mark.end, mark.result = event.at, "blocked"
-            why = why_refused(event.reason, said=self._said.get(event.signature, ""))
+            why = why_refused(event.reason)
             self.refusals.append(RefusedAction(seq, event.at, event.signature, mark.label, why))
-        self._marks += 1
-        if self._marks > SPANS_MAX:
-            oldest = next(one for one in self.lanes if one.marks)
-            drop = max(1, len(oldest.marks) // 2)
-            del oldest.marks[:drop]
-            self._marks -= drop
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(self, _seq: int, event: ev.ActionFinished | ev.ActionInterrupted) -> None:
-        mark, signature = self._flying.pop(event.of, (None, ""))
-        if mark is None:
-            return
-        mark.end, mark.result = event.at, "interrupted"
-        if isinstance(event, ev.ActionFinished):
-            mark.result = event.result
-            self._said.pop(signature, None)
-            self._said[signature] = key_line(event.head)
-            while len(self._said) > SAID_KEPT:
-                del self._said[next(iter(self._said))]
+        if mark := self._flying.pop(event.of, None):
+            mark.end = event.at
+            mark.result = event.result if isinstance(event, ev.ActionFinished) else "interrupted"
 
     @takes(ev.GoalBlocked, ev.FeedbackGiven, ev.GoalWaiting, ev.GoalEnded)
     def _turned(
@@ -160,21 +148,24 @@ class TimelineFold(EventFold[None]):
 
     def _lane(self, epoch: int, at: float) -> Lane:
         known = (lane for lane in reversed(self.lanes) if lane.epoch == epoch)
-        if lane := next(known, None):
-            return lane
-        self.lanes.append(Lane(epoch, at, "", self._attempt))
-        return self.lanes[-1]
+        return next(known, None) or self._add(Lane(epoch, at, "", self._attempt))
+
+    def _add(self, lane: Lane) -> Lane:
+        self.lanes.append(lane)
+        self.workers += 1
+        return lane
 
 
 def timeline(known: TimelineFold, now: float) -> Timeline:
     """Return the timeline of what a fold has taken in, as of `now` (seconds since 1970)."""
-    lanes = known.lanes[-LANES_SHOWN:]
-    marks = [mark for lane in lanes for mark in lane.marks]
-    began = lanes[0].start if lanes else known.began
+    spans: list[Lane | Mark] = [
+        *known.lanes,
+        *(mark for lane in known.lanes for mark in lane.marks),
+    ]
+    began = known.lanes[0].start if known.lanes else known.began
     turns = [one for one in known.turns if one.at >= began]
-    moments = [began, *(one.at for one in turns), *(lane.end or now for lane in lanes)]
-    moments += [lane.start for lane in lanes] + [mark.start for mark in marks]
-    moments = sorted(moments + [mark.end for mark in marks if mark.end])
+    moments = [began, *(one.at for one in turns), *(one.start for one in spans)]
+    moments = sorted([*moments, *(one.end or now for one in spans)])
 
     def place(at: float | None) -> float:
         return min(1.0, bisect_left(moments, at or now) / max(1, len(moments) - 1))
@@ -183,32 +174,9 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
         return replace(one, start=place(one.start), end=place(one.end))
 
     return Timeline(
-        tuple(replace(placed(one), marks=_joined(list(map(placed, one.marks)))) for one in lanes),
+        tuple(replace(placed(one), marks=[*map(placed, one.marks)]) for one in known.lanes),
         tuple(one._replace(at=place(one.at)) for one in turns),
-        len(known.lanes) - len(lanes),
+        known.workers - len(known.lanes),
         began,
         max(0.0, moments[-1] - began),
     )
-
-
-def _joined(marks: list[Mark]) -> list[Mark]:
-    """Return marks of a timeline, where there are too many with neighbours as one."""
-    if len(marks) <= MARKS_MAX:
-        return marks
-    bins: dict[int, list[Mark]] = {}
-    for mark in marks:
-        bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
-    return [
-        replace(
-            max(group, key=lambda mark: badness(mark.result)),
-            start=group[0].start,
-            end=max(mark.end or mark.start for mark in group),
-            count=len(group),
-        )
-        for group in bins.values()
-    ]
-
-
-def badness(result: str) -> int:
-    """Return the rank of a result among marks that share a place: the one with the highest is shown."""
-    return _WORST_LAST.index(result) if result in _WORST_LAST else len(_WORST_LAST)

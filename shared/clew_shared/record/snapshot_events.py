@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel
 from clew_shared.record.identity import Identity
 from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.state import ProofState, SnapshotState, State, taken
-from clew_shared.record.touched import ChangeCount, Touched
+from clew_shared.record.touched import Touched
 from clew_shared.text.plain import branch_name, commit_name
 
 LEFT_OUT_MAX = 100  # names that an event lists, of those that are not in a snapshot
@@ -49,7 +49,6 @@ class SnapshotTaken(GoalEvent, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
     left_out_total: int = 0
     moment: SnapshotMoment = "subtask"
-    changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
     ignored: tuple[str, ...] = ()  # some quoted names that git ignores; of the first snapshot only
@@ -62,8 +61,7 @@ class SnapshotTaken(GoalEvent, frozen=True):
             known.first, known.first_at = self.tree, self.at
         known.last, known.last_seq, known.missing = self.tree, state.seq, ""
         known.taken += 1
-        known.bytes += self.bytes
-        known.changed, known.left_out = self.changed, self.left_out_total
+        known.left_out = self.left_out_total
 
 
 class SnapshotsMissing(GoalEvent, frozen=True):

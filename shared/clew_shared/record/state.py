@@ -11,7 +11,6 @@ from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, StepStat
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Loops, is_measured
 from clew_shared.record.spec import Spec
-from clew_shared.record.touched import ChangeCount
 from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
@@ -107,16 +106,14 @@ class Rerun:
 
 @dataclass(slots=True)
 class SnapshotState:
-    """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost."""
+    """What is known of a goal's snapshots: the trees of the `first` and the `last`, and how many were `taken`."""
 
     first: str = ""
     first_at: float = 0.0
     last: str = ""
     last_seq: int = 0
     taken: int = 0
-    bytes: int = 0
     left_out: int = 0
-    changed: ChangeCount = field(default_factory=ChangeCount)  # the last against the first
     missing: str = ""  # why the next one could not be taken
     undoing: int = 0  # the undo that is not complete yet, 0 for none
     counts: int = 0  # what it adds to `undone`

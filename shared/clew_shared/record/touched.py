@@ -9,14 +9,6 @@ NAMES_MAX, NAMES_BYTES_MAX = 1_000, 100_000
 PATHS_MAX, PATHS_CHARS_MAX = 100, 10_000
 
 
-class ChangeCount(BaseModel, frozen=True, extra="ignore"):
-    """How many files differ from the goal's first snapshot, and by how many lines of text."""
-
-    files: int = 0
-    added: int = 0
-    removed: int = 0
-
-
 class Touched(BaseModel, frozen=True, extra="ignore"):
     """What was changed since the last report, by quoted name; the totals count all, -1 where that is not known."""
 

@@ -45,12 +45,9 @@ def _same(of: object, *names: str) -> View:
 
 
 def _snapshots_view(known: SnapshotState) -> View:
-    """Return what the workspace differs in from the first snapshot; `undo` is "under way", "done", or null."""
+    """Return what is known of snapshots; `undo` is "under way", "done", or null."""
     return {
         **_same(known, "taken", "left_out"),
-        "files_changed": known.changed.files,
-        "lines_added": known.changed.added,
-        "lines_removed": known.changed.removed,
         "missing": known.missing or None,
         "undo": "under way" if known.undoing else "done" if known.undone else None,
     }

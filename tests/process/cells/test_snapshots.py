@@ -41,7 +41,6 @@ def test_only_what_differs_is_written_also_by_a_restarted_executor(one, snapshot
     one.sh("echo new > file")
     second = one.take(base=first.tree)
     assert 0 < second.bytes < 20_000
-    assert (second.changed.files, second.changed.added, second.changed.removed) == (1, 1, 0)
     assert one.listed(second.tree) == sorted([*one.listed(first.tree), "file"])
 
 

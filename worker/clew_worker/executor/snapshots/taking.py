@@ -6,7 +6,6 @@ before when all objects are durable.
 
 import contextlib
 import os
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from clew_shared.files import closing
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, LeftOut, SnapshotTaken
-from clew_shared.record.touched import NAMES_BYTES_MAX, ChangeCount
+from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.entries import modes_text
 from clew_shared.snapshots.names import fitting, quoted
 from clew_shared.snapshots.store import (
@@ -37,13 +36,11 @@ from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.world import Ignored
 from clew_worker.sandbox import kernel
 
-SNAPSHOT_S = 60.0
 TRIES = 3
-COUNT_S = 20.0
-"""How long a snapshot may take, and counting the changed lines after it; the daemon waits longer for the answer."""
+SNAPSHOT_S = 60.0
+"""How long a snapshot may take; the daemon waits longer for the answer."""
 
 _RULES = "ignore.json"
-_COUNTS = re.compile(rb"(\d+) (file|insertion|deletion)")
 _INDEX, _DRAFT = "index", "index.new"
 
 
@@ -99,7 +96,6 @@ class SnapshotTaker:
                 self._store.make()
             before = bytes_used(self._folder / "objects")
             last = self._made(request, before)
-            last = last.model_copy(update={"changed": self._count(request.base, last.tree)})
             self._last, self._seen = last, seen
             grew = max(bytes_used(self._folder / "objects") - before, 0)
         now = {
@@ -200,15 +196,3 @@ class SnapshotTaker:
                 return True
             above += f"{part}/"
         return False
-
-    def _count(self, base: str, tree: str) -> ChangeCount:
-        """Count changes since `base`: a renamed file is one, a binary one has no lines; all 0 if that takes long."""
-        options = ("-r", "--shortstat", "-M", "--no-ext-diff", "--no-textconv")
-        said = b""
-        if base not in ("", tree):
-            with contextlib.suppress(StoreError):
-                git = self._store.within(COUNT_S)
-                said = git.run("diff-tree", *options, base, tree, "--", FILES)
-        found = {what: int(count) for count, what in _COUNTS.findall(said)}
-        files, added, removed = (found.get(one, 0) for one in (b"file", b"insertion", b"deletion"))
-        return ChangeCount(files=files, added=added, removed=removed)
