@@ -6,7 +6,7 @@ import pytest
 
 from clew_daemon.learning.deltas import DeltaError, Draft, fold, imported
 from clew_daemon.learning.playbook import select
-from clew_daemon.learning.review import ReviewFold, lessons, tag_for
+from clew_daemon.learning.review import ReviewFold, lessons
 from clew_shared.playbook.playbook import Bullet, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
@@ -160,46 +160,6 @@ def test_a_subtask_of_a_completed_goal_teaches_its_pattern_and_names_the_actions
     lesson = ("testing", "Run tests after code changes", (1, 3))
     assert taught(WROTE, TESTED, DONE, [ended("completed")]) == [lesson]
     assert taught(WROTE, TESTED, [ended("completed")]) == [lesson]
-
-
-LESSON = (
-    "Do not call `run_cmd pytest -q a` again while nothing has changed: it ends as it did before"
-)
-
-
-def allowed(cmd, tool="run_cmd"):
-    args = {"cmd": cmd}
-    return ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{cmd}")
-
-
-def refused(cmd):
-    name = f"run_cmd::{cmd}"
-    why = {"reason": "repetition", "message": "no", "makes_block": "repetition"}
-    return ev.ActionBlocked(epoch=1, tool="run_cmd", args={"cmd": cmd}, signature=name, **why)
-
-
-LOOP_SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
-
-
-@pytest.mark.parametrize(
-    ("events", "verified", "tag"),
-    [
-        ([LOOP_SHOWN, allowed("ls")], True, "helpful"),
-        ([LOOP_SHOWN, allowed("ls")], False, "neutral"),
-        ([LOOP_SHOWN], True, "neutral"),
-        ([LOOP_SHOWN, allowed("x", tool="search")], True, "neutral"),
-        ([LOOP_SHOWN, refused("pytest -q a")], True, "harmful"),
-        ([LOOP_SHOWN, refused("pytest -q a")], False, "neutral"),
-        ([refused("pytest -q a"), LOOP_SHOWN], True, "helpful"),
-        ([LOOP_SHOWN, refused("pytest -q b")], True, "helpful"),
-    ],
-)
-def test_only_a_goal_whose_checks_passed_speaks_for_or_against_a_lesson(events, verified, tag):
-    content = f"{LESSON} (seen: ended by `run_cmd sed`)"
-    bullet = Bullet("loo-00001", "loops", content, seen_in=("g",))
-    spec = CHECKED if verified else Spec(description="Do it")
-    outcome = rests([*events, ended("completed")], spec)[-1]
-    assert tag_for(outcome, bullet)[0] == tag
 
 
 DAY_S = 86_400.0

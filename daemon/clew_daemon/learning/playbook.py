@@ -110,8 +110,7 @@ class PlaybookStore:
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
             for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
-                tag, reason = review.tag_for(outcome, bullet)
-                draft.tag(bullet.id, tag, reason)
+                draft.tag(bullet.id, outcome.tag, outcome.reason)
             draft.add_lessons(review.lessons(outcome, reflector), outcome.shown)
         self.current = draft.playbook
         own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]

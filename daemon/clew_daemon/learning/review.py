@@ -2,11 +2,9 @@
 
 Only verified outcomes count: a completed goal whose checks passed speaks for the strategies it was shown, one with
 checks that failed or was blocked by its own work against them. A lesson of a loop names the whole action that was
-repeated. Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a goal,
-shown it, ran into that loop.
+repeated. Agents are told of it when three goals whose checks passed have had it.
 """
 
-import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +12,7 @@ from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
 from clew_shared.playbook.curator import without_evidence
-from clew_shared.playbook.playbook import Bullet, Tag
+from clew_shared.playbook.playbook import Tag
 from clew_shared.playbook.reflector import ExecutionReflector, ToolCall
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelUsed
@@ -44,29 +42,16 @@ ADVICE = {
 }
 
 
-@dataclass(slots=True)
-class LoopPattern:
-    """A kind of loop, what was repeated ("" for thoughts and long actions), its cost, its last event."""
-
-    kind: str
-    what: str
-    refused: int = 0
-    warned: int = 0
-    last: int = 0
-
-    @property
-    def advice(self) -> str:
-        """The sentence of its lesson, "" where it teaches nothing."""
-        advice = ADVICE.get(self.kind, "")
-        return advice.format(self.what) if self.what or "{}" not in advice else ""
+Loop = tuple[str, str]
+"""A kind of loop, and what was repeated: "" for thoughts and long actions."""
 
 
 @dataclass(slots=True)
 class GoalOutcome:
     """How a goal ended or was blocked at the event `seq`, and what was on the way.
 
-    `shown` has the event at which each strategy was shown first, `tools` the tools that were called, `runs` for each
-    subtask how it ended and its actions with their numbers.
+    `shown` has the strategies, `runs` for each subtask how it ended and its actions with their numbers, `refused` and
+    `warned` how often each loop was.
     """
 
     goal_words: str
@@ -74,15 +59,11 @@ class GoalOutcome:
     tag: Tag = "neutral"
     reason: str = ""
     completed: bool = False
-    shown: dict[str, int] = field(default_factory=dict)
+    shown: dict[str, None] = field(default_factory=dict)
     runs: list[tuple[str, list[tuple[int, ToolCall]]]] = field(default_factory=list)
-    loops: dict[tuple[str, str], LoopPattern] = field(default_factory=dict)
-    tools: set[str] = field(default_factory=set)
+    refused: Counter[Loop] = field(default_factory=Counter)
+    warned: Counter[Loop] = field(default_factory=Counter)
     models: tuple[ModelUsed, ...] = ()
-
-    @property
-    def verified(self) -> bool:
-        return self.tag == "helpful"
 
 
 class ReviewFold(EventFold[GoalOutcome]):
@@ -107,9 +88,8 @@ class ReviewFold(EventFold[GoalOutcome]):
         self._escalated = False
 
     @takes(ev.StrategiesShown)
-    def _strategies_shown(self, seq: int, event: ev.StrategiesShown) -> None:
-        for bullet_id in event.ids:
-            self._now.shown.setdefault(bullet_id, seq)
+    def _strategies_shown(self, _seq: int, event: ev.StrategiesShown) -> None:
+        self._now.shown |= dict.fromkeys(event.ids)
 
     @takes(ev.SubtaskStarted, ev.AttemptStarted)
     def _began(self, _seq: int, _event: ev.Event) -> None:
@@ -125,11 +105,10 @@ class ReviewFold(EventFold[GoalOutcome]):
         if isinstance(event, ev.ActionAllowed) or event.done:
             self._open[seq] = (event.tool, event.args)
         self._call = action_pattern(event.tool, event.args)
-        self._now.tools.add(event.tool)
         if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
             kind = event.makes_block or self._kinds.get(event.signature, "repetition")
             self._kinds[event.signature] = kind
-            self._pattern(seq, kind, self._call).refused += 1
+            self._now.refused[kind, self._call] += 1
 
     @takes(ev.ActionFinished)
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
@@ -141,10 +120,10 @@ class ReviewFold(EventFold[GoalOutcome]):
             self._run.append((event.of, ToolCall(tool, short, event.result, output)))
 
     @takes(ev.Intervened)
-    def _warned(self, seq: int, event: ev.Intervened) -> None:
+    def _warned(self, _seq: int, event: ev.Intervened) -> None:
         if event.key != ev.POLL:  # to look again was no fault
             is_nudge = event.intervention == "repetition"  # of the action that was just allowed
-            self._pattern(seq, event.intervention, self._call if is_nudge else "").warned += 1
+            self._now.warned[event.intervention, self._call if is_nudge else ""] += 1
 
     @takes(ev.SubtaskEnded)
     def _subtask_ended(self, _seq: int, event: ev.SubtaskEnded) -> None:
@@ -198,11 +177,6 @@ class ReviewFold(EventFold[GoalOutcome]):
         for model, turns in self._taken.items():  # the turn that says so is reported after it
             self._needed[model] = max(turns + 1, self._needed.get(model, 0))
 
-    def _pattern(self, seq: int, kind: str, what: str) -> LoopPattern:
-        pattern = self._now.loops.setdefault((kind, what), LoopPattern(kind, what))
-        pattern.last = seq
-        return pattern
-
 
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
     """Return what a goal's runs teach, each lesson once; those of its loops come last, if its checks passed.
@@ -220,30 +194,19 @@ def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]
             lesson = Lesson(seen.category, content, evidence[:EVIDENCE_CHARS], seqs)
             found.setdefault((lesson.section, content), lesson)
     taught = list(found.values())
-    told = [one for one in outcome.loops.values() if one.advice and outcome.verified]
-    told.sort(key=lambda one: -(one.refused + one.warned))
-    for one in told[:LESSONS_MAX]:
-        facts = f"{one.kind}: {one.refused} refused, {one.warned} warned"
+    loops = outcome.refused + outcome.warned if outcome.tag == "helpful" else Counter[Loop]()
+    told = [(loop, text) for loop, _ in loops.most_common() if (text := advice(*loop))]
+    for loop, text in told[:LESSONS_MAX]:
+        facts = f"{loop[0]}: {outcome.refused[loop]} refused, {outcome.warned[loop]} warned"
         again = f"learned again: {facts}"
-        taught.append(Lesson("loops", one.advice, facts, again=again, seen=True))
+        taught.append(Lesson("loops", text, facts, again=again, seen=True))
     return taught
 
 
-def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
-    """Return what an outcome says of a strategy that was shown, and why.
-
-    A lesson of a loop harms where it was run into nevertheless, and helps where the tool was called, and it was not.
-    """
-    if not bullet.seen_in:
-        return outcome.tag, outcome.reason
-    advice, since = without_evidence(bullet.content), outcome.shown.get(bullet.id, 0)
-    met = [one for one in outcome.loops.values() if one.advice == advice and one.last > since]
-    if met and outcome.verified:
-        return "harmful", "ran into the loop"
-    named = re.search(r"`([^`]+)`", advice)
-    had_occasion = named[1].partition(" ")[0] in outcome.tools if named else outcome.tools
-    helped = outcome.verified and had_occasion
-    return "helpful" if helped else "neutral", f"{outcome.reason}; not in the loop"
+def advice(kind: str, what: str) -> str:
+    """Return the sentence of a loop's lesson, "" where it teaches nothing."""
+    text = ADVICE.get(kind, "")
+    return text.format(what) if what or "{}" not in text else ""
 
 
 def action_pattern(tool: str, args: Mapping[str, Any]) -> str:

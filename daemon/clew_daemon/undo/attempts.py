@@ -5,7 +5,6 @@ stays as it is, and the next attempt's agent is told why.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import structlog
 
@@ -52,26 +51,28 @@ async def put_back(parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> Att
 
     Raises RestoreUnfinishedError.
     """
-    goal = core.state.goal_id
+    goal, left = core.state.goal_id, list[str]()
     await _complete(parts, core, guard)
     rows = await asyncio.to_thread(rows_of, parts, goal)
-    before = _since_the_end(rows)
-    if why := _unwanted(parts.settings_of(goal), core.state):
-        return before if before.restored else AttemptGround(kept=why)
-    try:
-        span = planning.Spans(rows).of_attempts(core.state.place)
-        async with asyncio.timeout(RESTORE_S), visit_within(parts, core, guard) as there:
-            return await _restored(there, span, before)
-    except planning.NothingDoneError:
-        return AttemptGround()
-    except (planning.NoSpanError, VisitFailed, StoreError) as error:
-        why = str(error)
-    except TimeoutError:
-        why = "restoring took too long"
-    log.warning("attempt.kept", goal=goal, reason=why)
-    await _complete(parts, core, guard)
-    ground = _since_the_end(await asyncio.to_thread(rows_of, parts, goal))
-    return ground if ground.restored else AttemptGround(kept=_shown(redact(why)))
+    if not (why := _unwanted(parts.settings_of(goal), core.state)):
+        try:
+            span = planning.Spans(rows).of_attempts(core.state.place)
+            async with asyncio.timeout(RESTORE_S), visit_within(parts, core, guard) as there:
+                why, left = await _restored(there, span)
+        except planning.NothingDoneError:
+            return AttemptGround()
+        except (planning.NoSpanError, VisitFailed, StoreError) as error:
+            why = str(error)
+        except TimeoutError:
+            why = "restoring took too long"
+        if why:
+            log.warning("attempt.kept", goal=goal, reason=why)
+        await _complete(parts, core, guard)
+        rows = await asyncio.to_thread(rows_of, parts, goal)
+    restored, failed = _since_the_end(rows)
+    names = sorted({path_view(name)["path"] for name in (*left, *failed)})
+    kept = "" if restored else in_one_line(redact(why), WHY_CHARS)
+    return AttemptGround(restored, kept, tuple(names[:LEFT_SHOWN]))
 
 
 async def _complete(parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> None:
@@ -100,11 +101,11 @@ def _unwanted(settings: Settings, state: State) -> str:
     if not settings.snapshots.enabled:
         return "snapshots are turned off"
     missing = f": {state.snapshots.missing}" if state.snapshots.missing else ""
-    return "" if state.snapshots.first else _shown(f"there is no snapshot{missing}")
+    return "" if state.snapshots.first else f"there is no snapshot{missing}"
 
 
-def _since_the_end(rows: Rows) -> AttemptGround:
-    """Return what was restored since the last attempt ended, by a daemon that did not begin the next one."""
+def _since_the_end(rows: Rows) -> tuple[int, list[str]]:
+    """Return how many files were restored since the last attempt ended, and what could not be."""
     restored, left, own = 0, list[str](), False
     for _, event in rows:
         match event:
@@ -117,27 +118,23 @@ def _since_the_end(rows: Rows) -> AttemptGround:
                 left += event.left
             case _:
                 pass
-    return _ground(restored, left)
+    return restored, left
 
 
-async def _restored(there: WorkspaceVisit, span: Span, before: AttemptGround) -> AttemptGround:
-    """Restore what the attempts at the current subtask changed, and no one else has changed since."""
+async def _restored(there: WorkspaceVisit, span: Span) -> tuple[str, list[str]]:
+    """Restore what the attempts at the current subtask changed, and no one else has changed since.
+
+    Return why nothing was to be restored, and the names that are left to others.
+    """
     found, git = await there.planned(
         lambda store, rows: planning.planned(rows, listed(store.within(PLAN_S)), span)
     )
     if moved := _moved(found.git_before, git):
-        return AttemptGround(kept=moved)
-    left = [*before.left, *(one.name for one in found.plan.entries if one.reason)]
-    if not found.plan.restore:
-        return _ground(before.restored, left)
-    # What is not done when the goal is stopped is completed at the next start.
-    done = await to_its_end(there.carry_out(found), STOP_S)
-    restored = done.finished.restored if done.finished else 0
-    return _ground(before.restored + restored, [*left, *done.failed])
-
-
-def _shown(why: str) -> str:
-    return in_one_line(why, WHY_CHARS)
+        return moved, []
+    if found.plan.restore:
+        # What is not done when the goal is stopped is completed at the next start.
+        await to_its_end(there.carry_out(found), STOP_S)
+    return "", [one.name for one in found.plan.entries if one.reason]
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
@@ -151,8 +148,3 @@ def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
     if before.commit != now.commit:
         return "there are new commits"
     return "other changes are staged in git" if before.index != now.index else ""
-
-
-def _ground(restored: int, left: Sequence[str]) -> AttemptGround:
-    names = sorted({path_view(name)["path"] for name in left})
-    return AttemptGround(restored, "", tuple(names[:LEFT_SHOWN]))
