@@ -32,49 +32,40 @@ NAMES = ("water", "cup", "spoon", "recipe", "notes", "shared")
 TWO_AT_A_TIME = {"clew_daemon.undo.undo:RESTORE_MAX": 2}
 
 
-def points_of(*some, quick):
-    """Parameters of a test: points and hits, of which all but the first `quick` are for `make chaos` only."""
+def points_of(*some, quick=0, facts=()):
+    """Parameters of a test: points, hits and facts, of which all but the first `quick` are for `make chaos` only."""
     return [
-        pytest.param(*one.rsplit(maxsplit=1), marks=[pytest.mark.long] if n >= quick else [])
+        pytest.param(*one.split(), *facts, marks=[pytest.mark.long] if n >= quick else [])
         for n, one in enumerate(some)
     ]
 
 
-NOT_YET = points_of(
-    "undo.snapshot.before 1", "undo.snapshot.after 1", "undo.begin.before 1", quick=0
-)
-UNDER_WAY = points_of(
-    "undo.restore.before 3",
-    "undo.begin.after 1",
-    "undo.restore.before 1",
-    "undo.restore.after 1",
-    "undo.finish.before 1",
-    quick=1,
-)
-DONE = points_of(
-    "undo.finish.after 1",
-    "undo.snapshot.before 2",
-    "undo.snapshot.after 2",
-    "undo.view.before 1",
-    "undo.view.after 1",
-    quick=1,
-)
+STRUCK = [
+    *points_of(
+        *("undo.snapshot.before 1", "undo.snapshot.after 1", "undo.begin.before 1"),
+        facts=(False, False),
+    ),
+    *points_of(
+        *("undo.restore.before 3", "undo.begin.after 1", "undo.restore.before 1"),
+        *("undo.restore.after 1", "undo.finish.before 1"),
+        quick=1,
+        facts=(True, True),
+    ),
+    *points_of(
+        *("undo.finish.after 1", "undo.snapshot.before 2", "undo.snapshot.after 2"),
+        *("undo.view.before 1", "undo.view.after 1"),
+        quick=1,
+        facts=(False, True),
+    ),
+]
 COMPLETING = points_of(
-    "undo.restore.after 1",
-    "undo.complete.before 1",
-    "undo.restore.before 1",
-    "undo.finish.before 1",
-    "undo.finish.after 1",
-    "undo.snapshot.before 1",
-    "undo.snapshot.after 1",
-    "undo.complete.after 1",
+    *("undo.restore.after 1", "undo.complete.before 1", "undo.restore.before 1"),
+    *("undo.finish.before 1", "undo.finish.after 1", "undo.snapshot.before 1"),
+    *("undo.snapshot.after 1", "undo.complete.after 1"),
     quick=1,
 )
 EXECUTORS = points_of(
-    "restore.entry.after 3",
-    "restore.entry.before 3",
-    "restore.before 2",
-    "restore.after 2",
+    *("restore.entry.after 3", "restore.entry.before 3", "restore.before 2", "restore.after 2"),
     quick=1,
 )
 
@@ -185,14 +176,6 @@ def kitchen(home):
     return home
 
 
-def struck(kitchen, point, hit=1):
-    """Whether the undo was under way when the daemon was struck, and how it was before it."""
-    before = kitchen.undone
-    kitchen.start(point, hit)
-    kitchen.ask_in_vain()
-    return before, bool(kitchen.state().snapshots.undoing)
-
-
 def goes_on(kitchen, *, expected, resumed):
     """Hold what the next daemon finds and does against what must be; an undo of it all works as ever."""
     since = kitchen.clew.now()
@@ -205,32 +188,25 @@ def goes_on(kitchen, *, expected, resumed):
     assert kitchen.undone != expected
 
 
-@pytest.mark.parametrize(("point", "hit"), NOT_YET)
-def test_an_undo_of_which_nothing_is_recorded_has_not_happened(kitchen, point, hit):
-    before, under_way = struck(kitchen, point, hit)
-    assert not under_way
-    goes_on(kitchen, expected=before, resumed=[])
-
-
-@pytest.mark.parametrize(("point", "hit"), UNDER_WAY)
-def test_an_undo_that_is_recorded_is_completed_by_the_next_start(kitchen, point, hit):
-    before, under_way = struck(kitchen, point, hit)
-    assert under_way
-    goes_on(kitchen, expected=not before, resumed=[True])
-
-
-@pytest.mark.parametrize(("point", "hit"), DONE)
-def test_an_undo_that_is_complete_stays_complete_and_can_be_reverted(kitchen, point, hit):
-    before, under_way = struck(kitchen, point, hit)
-    assert not under_way
-    goes_on(kitchen, expected=not before, resumed=[])
+@pytest.mark.parametrize(("point", "hit", "under_way", "done"), STRUCK)
+def test_an_undo_is_completed_by_the_next_start_if_it_is_on_record(
+    kitchen, point, hit, under_way, done
+):
+    """One of which nothing is recorded has not happened; one that is complete stays so, and can be reverted."""
+    before = kitchen.undone
+    kitchen.start(point, hit)
+    kitchen.ask_in_vain()
+    assert bool(kitchen.state().snapshots.undoing) == under_way
+    goes_on(kitchen, expected=before != done, resumed=[True] if under_way else [])
 
 
 @pytest.mark.parametrize(("point", "hit"), COMPLETING)
 def test_a_daemon_that_is_killed_while_it_completes_an_undo_leaves_that_to_the_next(
     kitchen, point, hit
 ):
-    before, _ = struck(kitchen, "undo.restore.after")
+    before = kitchen.undone
+    kitchen.start("undo.restore.after")
+    kitchen.ask_in_vain()
     kitchen.start(point, hit, ready=False)
     kitchen.buried()
     under_way = bool(kitchen.state().snapshots.undoing)
