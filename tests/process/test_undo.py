@@ -49,18 +49,6 @@ def actions(answer):
     return {one["path"]: one["action"] for one in answer["entries"]}
 
 
-def test_what_someone_else_changed_stays_and_an_undo_can_be_undone(clew, kitchen, done):
-    (kitchen / "water").write_text("mine\n")
-    (kitchen / "notes").write_text("mine, too\n")
-    before = seen(kitchen)
-    answer = undone(clew, "--yes")
-    assert answer["left"] == [{"path": "water", "reason": "shared", "action": "restore"}]
-    assert (kitchen / "water").read_text() == "mine\n"
-    assert (kitchen / "cup").exists()
-    clew.cli("undo", "tea", "--yes")
-    assert seen(kitchen) == before
-
-
 def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
     plan = clew.ask("undo", goal="tea")
     (kitchen / "pot").write_text("mine\n")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_shared.record import events as ev
-from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished
+from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished, UndoStarted
 from clew_shared.record.touched import Touched
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import plan
@@ -136,9 +136,8 @@ def test_undoing_an_undo_brings_everything_back(events, earlier):
     found = plan(world.rows, world.listing, 1)
     for one in found.restore:
         world.files[one.name] = one.wanted.id if one.wanted else ""
-    restored = {one.name: world.files[one.name] for one in found.restore}
-    own = tuple(restored.items())
-    world.record(UndoFinished(of=0, restored=len(own), own=own))
+    world.record(UndoStarted(scope="goal", first=1))
+    world.record(UndoFinished(of=len(world.rows), restored=len(found.restore)))
     world.noticed = dict(world.files)
     world.snapshot()
     undo(world, present)

@@ -50,7 +50,7 @@ class SimWatch:
 
 def restore(world: World, goal: str, folder: Files, entries: tuple[Reverted, ...]) -> RestoreDone:
     """Restore those entries of which the folder still has what was expected."""
-    restored: list[tuple[str, str]] = []
+    restored: list[str] = []
     left: list[str] = []
     for one in entries:
         now, wanted, present = (
@@ -67,7 +67,7 @@ def restore(world: World, goal: str, folder: Files, entries: tuple[Reverted, ...
             folder.contents.pop(one.name, None)
         else:
             folder.contents[one.name] = wanted
-        restored.append((one.name, wanted or ""))
+        restored.append(one.name)
     return RestoreDone(id=0, restored=tuple(restored), left=tuple(left))
 
 

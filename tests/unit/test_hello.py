@@ -24,6 +24,7 @@ from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Sp
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import HelloAnswer
+from clew_shared.wire.protocol import LINE_BYTES_MAX
 
 FILE = Path(__file__).parent / "recorded" / "hello.json"
 RECORDED = json.loads(FILE.read_text())
@@ -175,6 +176,7 @@ def answers(record):
     prompts = [lay_out(PromptView.on_record(hello)).messages for hello in (llm, received)]
     assert prompts[0] == prompts[1]
     view = state_view(record.state)
+    assert len(json.dumps(llm.as_json(), ensure_ascii=False).encode()) < LINE_BYTES_MAX
     found = {
         "llm": llm.as_json(),
         "runbook": hello_answer(

@@ -96,11 +96,6 @@ def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     assert folded(goal).snapshots.undone == 0
 
 
-def test_a_restore_that_is_under_way_is_completed_before_anything_else(goal):
-    started = goal.add(ev.UndoStarted(scope="attempt", first=2))
-    assert folded(goal).snapshots.undoing == started
-
-
 def test_an_attempt_after_a_restore_believes_in_no_world(goal):
     goal.add(ev.WorldSeen(world="w1"), ev.AttemptEnded(attempt=1, reason="stuck"))
     began = [ev.AttemptStarted(attempt=2, reason="stuck", restored=n) for n in (0, 2)]

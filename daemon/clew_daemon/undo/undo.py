@@ -124,30 +124,27 @@ class WorkspaceVisit:
         then, now, result = started.workspace, state.workspace, UndoResult(of_undo(started))
         if then and now and not then.is_same(now):
             failed = dict.fromkeys((one.name for one in work), ELSEWHERE)
-            return await self._finish(begun, [], replace(result, failed=failed))
+            return await self._finish(begun, 0, replace(result, failed=failed))
         return await self._restore(begun, work, result)
 
     async def _restore(
         self, begun: int, work: Sequence[Reverted], result: UndoResult
     ) -> UndoResult:
         """Restore what is on record, some entries at a time; those that are restored already stay as they are."""
-        own, failed = list[tuple[str, str]](), dict[str, str]()
+        restored, failed = 0, dict[str, str]()
         for part in batches(work, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
             done = await self._executor.restore(wire.RestoreRequest(entries=tuple(part)))
-            own += done.restored
+            restored += len(done.restored)
             failed |= dict.fromkeys(done.left, "") | done.faults
-        result = await self._finish(begun, own, replace(result, failed=failed))
+        result = await self._finish(begun, restored, replace(result, failed=failed))
         with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
             await self.snapshot("undone")
         return result
 
-    async def _finish(
-        self, begun: int, own: list[tuple[str, str]], result: UndoResult
-    ) -> UndoResult:
+    async def _finish(self, begun: int, restored: int, result: UndoResult) -> UndoResult:
         """Record that an undo is complete."""
         event = snap.UndoFinished(
-            at=time.time(), of=begun, restored=len(own), own=tuple(own[:NAMES_MAX]),
-            resumed=result.first is None,
+            at=time.time(), of=begun, restored=restored, resumed=result.first is None,
             left=tuple(result.failed)[:NAMES_MAX], left_total=len(result.failed),
         )  # fmt: skip
         await self._parts.goals.emit(self._core, event)

@@ -99,7 +99,6 @@ class UndoFinished(GoalEvent, frozen=True):
 
     of: int
     restored: int = 0
-    own: tuple[tuple[str, str], ...] = ()  # the names that it restored, with their objects
     left: tuple[str, ...] = ()  # what had changed meanwhile, or could not be restored
     left_total: int = 0
     resumed: bool = False

@@ -86,7 +86,6 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     """
     own, foreign, unknown, others = (set[str]() for _ in range(4))
     for seq, window in _windows(rows, first):
-        window.watched &= not window.restored  # what someone wrote after its name was restored
         names = window.closed(list_of)
         others |= names[1]
         for known, more in zip((own, foreign, unknown), names, strict=True):
@@ -161,11 +160,8 @@ def _windows(rows: Sequence[Row], first: int) -> Iterator[tuple[int, _Window]]:
                 window.interrupted = True
                 window.lost |= event.of not in shown
             case ev.UndoFinished():
-                window.own |= dict(event.own)
-                window.restored = True
-                if event.restored != len(event.own):
-                    back = taken.get(began.get(event.of, 0))
-                    window.undone = back.tree if back else ""
+                back = taken.get(began.get(event.of, 0))
+                window.undone = back.tree if back else ""
             case ev.SnapshotTaken():
                 window.touch(event.touched)
                 window.cut_off = bool(event.cut_off)
@@ -184,9 +180,9 @@ class _Window:
 
     `own` has each name's object after the action. `all_own`, `all_foreign`: there were more names than are listed.
     `watched`: the executor that took the second one has seen everything since the first. `interrupted`: an action was
-    cut off, `lost`: unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `restored`: an
-    undo has ended; `undone`: the tree that one of more names than are listed went back to. `left`: something that the
-    goal has left running was alive. `rested`: its worker has ended.
+    cut off, `lost`: unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `undone`: the
+    tree that an undo went back to. `left`: something that the goal has left running was alive. `rested`: its worker
+    has ended.
     """
 
     before: str = ""
@@ -199,7 +195,6 @@ class _Window:
     interrupted: bool = False
     lost: bool = False
     cut_off: bool = False
-    restored: bool = False
     undone: str | None = None
     left: bool = False
     rested: bool = False
@@ -207,7 +202,7 @@ class _Window:
     @property
     def is_calm(self) -> bool:
         """Whether nothing of the goal was alive but what is on record."""
-        unseen = self.left or self.interrupted or self.cut_off or self.undone is not None
+        unseen = self.left or self.interrupted or self.cut_off
         return not unseen and (self.watched or self.rested)
 
     def touch(self, touched: Touched) -> None:
@@ -220,10 +215,11 @@ class _Window:
     def closed(self, list_of: Listed) -> tuple[set[str], set[str], set[str]]:
         """Return the names of the goal, of others, and of no one knows whom."""
         own, foreign = set(self.own), set(self.foreign)
-        if self.watched and not (self.all_own or self.all_foreign or self.lost or self.cut_off):
+        seen = self.watched and self.undone is None  # someone may write what an undo has restored
+        if seen and not (self.all_own or self.all_foreign or self.lost or self.cut_off):
             return own, foreign, set()
-        then, now = list_of(self.before), list_of(self.after)
-        found = differences(then, now).keys()
+        now = list_of(self.after)
+        found = differences(list_of(self.before), now).keys()
         back = list_of(self.undone) if self.undone else {}
         undone = {one for one in found if self.undone and now.get(one) == back.get(one)}
         # A folder that is not empty is no entry.
@@ -238,6 +234,6 @@ class _Window:
         unknown = set(found) if self.all_foreign else set[str]()
         if self.cut_off or self.lost or self.all_own:
             own |= found
-            is_known = self.cut_off or (self.all_own and self.watched)
+            is_known = self.cut_off or (self.all_own and seen)
             return own, foreign, unknown if is_known else unknown | unexplained
-        return own, foreign if self.watched else foreign | unexplained, unknown
+        return own, foreign if seen else foreign | unexplained, unknown

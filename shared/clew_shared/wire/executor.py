@@ -185,10 +185,10 @@ class SnapshotDone(Numbered):
 
 
 class RestoreDone(Numbered):
-    """The names restored, with their objects, and those left: something else was there, or one of the `faults`."""
+    """The names restored, and those left: something else was there, or one of the `faults`."""
 
     type: Literal["restored"] = "restored"
-    restored: tuple[tuple[str, str], ...] = ()
+    restored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     faults: dict[str, str] = Field(default_factory=dict)
 

@@ -58,20 +58,6 @@ def test_a_check_changes_things_for_the_goal(begun):
     assert (touched.own, touched.foreign) == ((("by-check", blob_id(b"c")),), ("later", "theirs"))
 
 
-def test_what_an_agent_does_itself_is_reported_where_it_is_asked_for(begun):
-    one, _ = begun()
-    (one.workspace / "theirs").write_text("x")
-    digest(one)
-    (one.workspace / "mine").write_text("m")
-    assert digest(one, own=True).touched == Touched()
-    (one.workspace / "more").write_text("m")
-    touched = digest(one, own=True, report=True).touched
-    assert dict(touched.own) == {"mine": blob_id(b"m"), "more": blob_id(b"m")}
-    assert touched.foreign == ("theirs",)
-    (one.workspace / "mine").write_text("at the end")
-    assert dict(one.take(own=True).touched.own) == {"mine": blob_id(b"at the end")}
-
-
 def test_a_new_executor_begins_with_what_is_there(begun):
     one, _ = begun()
     one.hands.sh("echo 1 > mine")

@@ -118,7 +118,7 @@ def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_oth
     lost = replace(f, wanted=f.wanted._replace(id="0" * 40))
     answer = one.restore((lost, g))
     assert answer.faults == {"f": "the store does not have it"}
-    assert [name for name, _ in answer.restored] == ["g"]
+    assert answer.restored == ("g",)
 
 
 def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(one, home):

@@ -143,7 +143,7 @@ class ExecutorServer:
     def _restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         self._attribution.look()
         done = self._restorer.restore(request)
-        self._attribution.look(restored=[name for name, _ in done.restored])
+        self._attribution.look(restored=done.restored)
         return done
 
     def _left_running(self) -> bool:

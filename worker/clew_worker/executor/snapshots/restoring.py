@@ -88,7 +88,7 @@ class Restorer:
 
     def restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         """Restore entries in their order; what cannot be restored is in the answer."""
-        restored: list[tuple[str, str]] = []
+        restored: list[str] = []
         left: list[str] = []
         faults: dict[str, str] = {}
         self._until = time.monotonic() + RESTORE_S
@@ -97,7 +97,7 @@ class Restorer:
                 try:
                     self._restore(entry, contents)
                     if not entry.is_folder:
-                        restored.append((entry.name, entry.wanted.id if entry.wanted else ""))
+                        restored.append(entry.name)
                     continue
                 except _ChangedError:
                     pass
