@@ -38,7 +38,9 @@ def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     for _ in range(3):
         ctx.record_action(*PYTEST, error_msg="boom")
     ctx.mark_subtask_complete(success=False, reason="boom")
-    ctx.update_probe_state({"pkg_exists": True, "pytest_ok": False})
+    ctx.update_probe_state({"pkg_exists": True})
+    ctx.state.last_probe_state["pytest_ok"] = False
+    ctx.save()
 
     state = opened().state
     assert (state.current_task_idx, state.current_subtask_idx) == (0, 1)

@@ -38,7 +38,8 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
             for subtask in (one for one in task.subtasks if id(one) in new):
                 subtask.inherits = task.replanned = True
         goal.replanned = goal.replanned or state.plan.replan_required == "goal"
-    record_tree(core, at, replan=replan, gone=edit.gone if replan else ())
+    probes = edit.now.probes
+    record_tree(core, at, replan=replan, gone=edit.gone if replan else (), probes=probes)
     resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
     if resting and (replan or edit.new):
         _reopen(core, at)
@@ -63,6 +64,7 @@ def record_tree(
     *,
     replan: bool = False,
     gone: tuple[Subtask, ...] = (),
+    probes: dict[str, bool] | None = None,
     counts: dict[str, int] | None = None,
     blocked: tuple[str, ...] | None = None,
 ) -> None:
@@ -77,7 +79,7 @@ def record_tree(
         goal=goals.dump_python(goal, mode="json"),
         task_idx=state.current_task_idx,
         subtask_idx=state.current_subtask_idx,
-        probes=state.last_probe_state,
+        probes=state.last_probe_state if probes is None else probes,
         loop_counts=counts,
         blocked_actions=blocked,
         replan=replan,

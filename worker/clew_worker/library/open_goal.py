@@ -66,10 +66,6 @@ class Edit(NamedTuple):
     gone: tuple[Subtask, ...]
 
 
-_OF_STATE = ("goal", "current_task_idx", "current_subtask_idx", "last_probe_state")
-"""The fields that an agent may change and that the recorded state has under the same names."""
-
-
 class WorkState:
     """The state of a goal for its agent: a view of the recorded state, with lists and fields that may be changed.
 
@@ -94,13 +90,9 @@ class WorkState:
         return getattr(self.recorded, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OF_STATE:
-            setattr(self.recorded, name, value)
-        elif name == "loop_counts":
-            self.recorded.loops.scope.loop_counts = dict(value)
-        else:
-            shown = Signatures(value) if name == "blocked_actions" else value
-            object.__setattr__(self, name, shown)
+        of_recorded = name in ("goal", "current_task_idx", "current_subtask_idx")
+        shown = Signatures(value) if name == "blocked_actions" else value
+        object.__setattr__(self.recorded if of_recorded else self, name, shown)
 
     @property
     def replan_required(self) -> str | None:
@@ -111,6 +103,8 @@ class WorkState:
         """Show this state, and treat it as the recorded one."""
         self.recorded = state
         self.blocked_actions = Signatures(state.blocked_actions)
+        self.loop_counts = dict(state.loop_counts)
+        self.last_probe_state = dict(state.last_probe_state)
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
         self._noted = self._now()
 
