@@ -41,19 +41,17 @@ CREATE TRIGGER append INSTEAD OF INSERT ON appending BEGIN
 END;
 """
 
-_VERSION_2 = ""  # outputs may be compressed, which version 1 would take for damage
-_VERSION_3 = "CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';"
-_VERSION_4 = ""
-
-# Away with what versions 3 and 4 kept beside the events: all of it follows from them.
-_VERSION_5 = """
-DROP INDEX IF EXISTS places;
-DROP INDEX IF EXISTS loops_of_goal;
-DROP INDEX IF EXISTS homes;
-DROP TABLE IF EXISTS outlines;
-"""
-
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+MIGRATIONS: tuple[str, ...] = (
+    _VERSION_1,
+    "",  # outputs may be compressed, which version 1 would take for damage
+    "CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';",
+    "",
+    # away with what versions 3 and 4 kept beside the events: all of it follows from them
+    """
+    DROP INDEX IF EXISTS places; DROP INDEX IF EXISTS loops_of_goal; DROP INDEX IF EXISTS homes;
+    DROP TABLE IF EXISTS outlines;
+    """,
+)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"

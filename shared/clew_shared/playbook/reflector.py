@@ -32,14 +32,13 @@ Kind = Enum("Kind", "LIST READ WRITE SEARCH TEST INSTALL BUILD RUN GIT_LOOK GIT_
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One step of a call, which has a number from 1; `is_shell`: it is a command line."""
+    """One step of a call, which has a number from 1."""
 
     kind: Kind
     target: str
     shown: str
     number: int
     call: ToolCall
-    is_shell: bool
 
     @property
     def failed(self) -> bool:
@@ -110,8 +109,7 @@ def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
     found = []
     for number, call in enumerate(tool_calls, start=1):
         tool = _KIND_OF_TOOL.get(call.name.casefold(), Kind.OTHER)
-        is_shell = tool is Kind.RUN
-        if is_shell:
+        if tool is Kind.RUN:
             line = _parameter(call, _COMMAND_NAMES)
             parts = [(*_command_kind(part), part) for part in _commands(line)]
         else:
@@ -119,7 +117,7 @@ def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
             parts = [(tool, target, f"{call.name} {target}")]
         for kind, target, text in parts:
             shown = in_one_line(text, _SHOWN_CHARS)
-            found.append(ToolStep(kind, target, shown, number, call, is_shell))
+            found.append(ToolStep(kind, target, shown, number, call))
     return found
 
 
@@ -289,11 +287,8 @@ def _to_blame(done: Sequence[ToolStep]) -> ToolStep | None:
     return next((step for step in ended if step.failed or not known), None)
 
 
-def _is_command(step: ToolStep) -> bool:
-    return step.is_shell or step.kind in (Kind.TEST, Kind.INSTALL, Kind.BUILD)
-
-
 _PROGRAMS = (Kind.RUN, Kind.TEST, Kind.BUILD)
+_COMMAND = of_kind(*_PROGRAMS, Kind.INSTALL, Kind.OTHER)
 _MISSING = r"command not found|No module named|ModuleNotFoundError|Cannot find module"
 _UNMATCHED = r"did not appear verbatim|not found in|is not in|no match|not unique|is \d+ times in"
 
@@ -319,7 +314,7 @@ SUCCESS_RULES: tuple[Rule, ...] = (
 )
 
 ERROR_RULES: tuple[Rule, ...] = (
-    Rule("error_handling", 0.8, blamed(_is_command, _MISSING),
+    Rule("error_handling", 0.8, blamed(_COMMAND, _MISSING),
          "When a module or command is missing, install it and only then repeat the command"),
     Rule("error_handling", 0.8, blamed(lambda _: True, r"permission denied|not permitted|EACCES"),
          "When permission is denied, look at owner and mode instead of repeating the call"),
@@ -329,7 +324,7 @@ ERROR_RULES: tuple[Rule, ...] = (
          "When a test fails, read the failing assertion and change the code before testing again"),
     Rule("error_handling", 0.7, blamed(of_kind(Kind.READ)),
          "When a file cannot be read, list its directory to find the right path"),
-    Rule("error_handling", 0.65, blamed(_is_command),
+    Rule("error_handling", 0.65, blamed(_COMMAND),
          "When a command fails, verify the environment (folder, tools, dependencies) first"),
     Rule("error_handling", 0.6, blamed(of_kind(Kind.WRITE, Kind.GIT_CHANGE)),
          "When a change fails, check its preconditions: that the file is there and as expected"),
