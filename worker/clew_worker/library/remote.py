@@ -14,7 +14,6 @@ from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Loops, Scope, Tally
-from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import Guidance, Plan, ProbeSeen, Proofs, State
 from clew_shared.wire import protocol
@@ -198,9 +197,12 @@ class RemoteGoal:
 def state_of(hello: HelloAnswer) -> State:
     """Return the state in an answer to `hello`, as far as an agent is shown one."""
     sent = hello.state
-    heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
-    blocks = {s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions}
-    scope = Scope(loop_counts=dict(sent.loop_counts), blocks=blocks)
+    calls = [entry for entry in sent.transcript if isinstance(entry, Call)]
+    scope = Scope(
+        loop_counts=dict(sent.loop_counts),
+        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
+        tallies={str(one.seq): {"": Tally(seq=one.seq, head=one.output)} for one in calls},
+    )
     state = State(
         **{name: getattr(sent, name) for name in _OF_STATE},
         goal_id=hello.goal_id,
@@ -221,10 +223,6 @@ def state_of(hello: HelloAnswer) -> State:
     for subtask, finished in zip(over, sent.finished, strict=False):  # summaries are sent beside it
         if finished.description == subtask.description:
             subtask.summary = finished.summary
-    for action in state.subtask.actions if state.subtask else ():
-        tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
-        of_action = scope.tallies.setdefault(signature(action.name, action.args), {})
-        of_action[str(action.seq)] = tally
     return state
 
 
