@@ -13,7 +13,7 @@ import pytest
 
 from clew_shared.ledger import ledger as ledger_module
 from clew_shared.ledger import opening, schema
-from clew_shared.ledger.errors import LedgerError, LedgerFailed, NewEvent
+from clew_shared.ledger.errors import LedgerError, LedgerFailed, LedgerLostError, NewEvent
 from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.lock import beside
 from clew_shared.ledger.reader import Reader
@@ -229,3 +229,31 @@ async def test_an_open_ledger_holds_its_locks(used, lock):
     ledger = Ledger.open(used)
     assert is_locked(used, lock)
     await ledger.close(60)
+
+
+async def test_files_in_their_place_are_found_so_whatever_the_writer_does(path, monkeypatch):
+    monkeypatch.setattr(opening, "WAL_PAGES_MAX", 1)  # the log is moved into the file at each turn
+    ledger = Ledger.open(path)
+    for _ in range(200):
+        await ledger.append([entry("a", "x")])[1]
+        ledger.look()
+    path.touch()
+    ledger.look()
+    await ledger.close(60)
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.db-shm"])
+@pytest.mark.parametrize("how", ["deleted", "replaced", "moved"])
+async def test_each_file_is_missed_and_what_is_there_instead_stays_as_it_is(path, name, how):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "x")])[1]
+    one = path.with_name(name)
+    one.rename(path.parent.parent / f"{name}.moved") if how == "moved" else one.unlink()
+    if how == "replaced":
+        one.write_bytes(b"mine" * 5000)
+    for late in (ledger.look, lambda: ledger.append([entry("a", "too late")])):
+        with pytest.raises(LedgerLostError, match=f"{name} .*clew restore FILE"):
+            late()
+    await ledger.close(60)
+    assert (one.read_bytes() if one.exists() else b"") == b"mine" * (5000 * (how == "replaced"))
