@@ -146,7 +146,7 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
 
 def _over(state: State) -> list[Line]:
     """Return a line for each subtask that is over, so that its work is not repeated."""
-    subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
+    subtasks = [s for s in state.goal.subtasks if s is not state.subtask]
     here = tuple(f"{s.description} (" for s in subtasks if s.status == StepStatus.BLOCKED)
     lines = [f"GIVEN UP: {one_line(x)}" for x in state.plan.set_aside if not x.startswith(here)]
     for subtask in subtasks:

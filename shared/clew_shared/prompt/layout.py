@@ -285,7 +285,7 @@ def _standing(view: PromptView) -> Iterator[str]:
         failure = without_middle(subtask.last_failure or "", 400)
         if text := number + (f"It failed with: {failure}" if failure else ""):
             yield text.strip()
-    following = next((s.description for s in state.subtasks if s.status == "pending"), "")
+    following = next((s.description for s in state.goal.subtasks if s.status == "pending"), "")
     if following and f"- {following}" not in plan_text(view, plan_lines(view)).splitlines():
         yield f"After this subtask: {without_middle(following, 200)}"
     begins = subtask.open and not any(isinstance(e, Call) for e in state.transcript)

@@ -168,11 +168,15 @@ class Goal:
     failed_replans: int = 0
     replanned: bool = False
 
+    @property
+    def subtasks(self) -> list[Subtask]:
+        return [subtask for task in self.tasks for subtask in task.subtasks]
+
     def progress(self) -> float:
         """Return the share of the subtasks that are done, 0 to 1; 1 only for a completed goal."""
         if self.status == GoalStatus.COMPLETED:
             return 1.0
-        done = [subtask.done for task in self.tasks for subtask in task.subtasks]
+        done = [subtask.done for subtask in self.subtasks]
         return min(round(sum(done) / len(done), 4), 0.9999) if done else 0.0
 
     def settle(self) -> None:

@@ -355,5 +355,5 @@ class State:
         return [s for task in tasks for s in task.subtasks if s.status == StepStatus.PENDING]
 
     def open_subtasks(self) -> list[str]:
-        every = (s for t in self.goal.tasks for s in t.subtasks)
-        return [s.description for s in every if s.open or s.status == StepStatus.BLOCKED]
+        steps = self.goal.subtasks
+        return [s.description for s in steps if s.open or s.status == StepStatus.BLOCKED]

@@ -185,29 +185,26 @@ class HelloState(AnswerModel):
         return subtasks[at] if 0 <= at < len(subtasks) else Subtask("", status="")
 
     @property
-    def subtasks(self) -> list[Subtask]:
-        """All subtasks, in order."""
-        return [subtask for task in self.goal.tasks for subtask in task.subtasks]
-
-    @property
     def open_subtasks(self) -> list[str]:
         """The descriptions of the subtasks that are not over, blocked ones included."""
-        return [s.description for s in self.subtasks if s.open or s.status == StepStatus.BLOCKED]
+        return [
+            s.description for s in self.goal.subtasks if s.open or s.status == StepStatus.BLOCKED
+        ]
 
     @property
     def planned(self) -> bool:
         """Whether the tree is more than the implicit subtask, which bears the goal's description."""
-        return [s.description for s in self.subtasks] != [self.goal.description]
+        return [s.description for s in self.goal.subtasks] != [self.goal.description]
 
     @property
     def acted(self) -> bool:
         """Whether any action was proposed."""
-        return bool(self.actions_total) or any(s.actions_total for s in self.subtasks)
+        return bool(self.actions_total) or any(s.actions_total for s in self.goal.subtasks)
 
     @property
     def replaceable(self) -> list[Subtask]:
         """The pending subtasks that the required replan may replace, in the order of their numbers from 1."""
-        subtasks = self.task.subtasks if self.replan_required == "task" else self.subtasks
+        subtasks = self.task.subtasks if self.replan_required == "task" else self.goal.subtasks
         return [s for s in subtasks if s.status == StepStatus.PENDING]
 
 

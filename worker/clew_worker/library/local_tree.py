@@ -5,7 +5,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.plans import given_up_line
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_worker.library.open_goal import Edit, goals, subtasks_of
+from clew_worker.library.open_goal import Edit, goals
 
 
 def make_ready(core: Core, at: float) -> None:
@@ -17,7 +17,7 @@ def make_ready(core: Core, at: float) -> None:
         task = PlannedTask(description=text, subtasks=(PlannedSubtask(description=text),))
         core.emit(ev.Planned(at=at, tasks=(task,)))
         core.begin(0, 0, at)
-    unplanned = [one.description for one in subtasks_of(state.goal)] in ([], [text])
+    unplanned = [one.description for one in state.goal.subtasks] in ([], [text])
     if state.plan.replan_required in ("task", "goal") and unplanned:
         # Without a plan there is no replan: the blocks hold, other actions continue.
         if state.subtask:
@@ -29,7 +29,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     """Record manual changes and their consequences."""
     state = core.state
     current, goal = state.subtask, state.goal
-    begun = any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
+    begun = any(one.status == StepStatus.IN_PROGRESS for one in goal.subtasks)
     another_way = edit.new or begun or (current and current.open)
     replan = bool(state.plan.replan_required and another_way)
     if replan:  # the replacements of a blocked subtask inherit its counts and blocks
@@ -71,7 +71,7 @@ def record_tree(
     """Record the tree as it is in the state; a replan may have removed subtasks, which are `gone`."""
     state, goal = core.state, core.state.goal
     # what a replan gives up: removed, or blocked and still in the tree
-    blocked_ones = [s for s in subtasks_of(goal) if s.status == StepStatus.BLOCKED]
+    blocked_ones = [s for s in goal.subtasks if s.status == StepStatus.BLOCKED]
     lines = [given_up_line(s) for s in (*gone, *blocked_ones) if s.status != StepStatus.PENDING]
     given_up = [line for line in dict.fromkeys(lines) if line not in state.plan.set_aside]
     event = ev.TreeEdited(

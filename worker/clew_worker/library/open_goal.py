@@ -105,7 +105,7 @@ class WorkState:
         self.blocked_actions = Signatures(state.blocked_actions)
         self.loop_counts = dict(state.loop_counts)
         self.last_probe_state = dict(state.last_probe_state)
-        self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
+        self._known = state.goal.subtasks  # held, so that their ids are not reused
         self._noted = self._now()
 
     def _now(self) -> Shown:
@@ -120,16 +120,11 @@ class WorkState:
         now, before = self._now(), self._noted
         if now == before:
             return None
-        present = subtasks_of(self.goal)
+        present = self.goal.subtasks
         known, left = {id(one) for one in self._known}, {id(one) for one in present}
         new = tuple(s for s in present if id(s) not in known and s.open)
         gone = (s for s in self._known if id(s) not in left and not StepStatus(s.status).done)
         return Edit(before, now, new, tuple(gone))
-
-
-def subtasks_of(goal: Goal) -> list[Subtask]:
-    """Return all subtasks, in order."""
-    return [subtask for task in goal.tasks for subtask in task.subtasks]
 
 
 def _check(goal: Goal) -> None:
@@ -141,7 +136,7 @@ def _check(goal: Goal) -> None:
             if not isinstance(subtask, Subtask):
                 wrong = f"the task {task.description!r} holds {subtask!r:.80}"
                 raise TypeError(f"{wrong}, which is not a Subtask: append Subtask('Write add()')")
-    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
+    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *goal.subtasks]
     for part in parts:
         allowed = sorted(map(str, GoalStatus if part is goal else StepStatus))
         if part.status not in allowed:
@@ -151,8 +146,7 @@ def _check(goal: Goal) -> None:
 
 def all_done(goal: Goal) -> bool:
     """Return whether there are subtasks, and all of them are done."""
-    subtasks = subtasks_of(goal)
-    return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
+    return bool(goal.subtasks) and all(StepStatus(one.status).done for one in goal.subtasks)
 
 
 def answer_of(told: Verdict | Feedback | Noted, seq: int = 0, message: str = "") -> Answer:

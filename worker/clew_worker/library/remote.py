@@ -21,7 +21,7 @@ from clew_shared.wire.answers import Advanced, Finished, Judged, Noted
 from clew_shared.wire.hello import Call, HelloAnswer
 from clew_worker.agent.client import A, AgentClient, RpcError
 from clew_worker.agent.written import PlanTask, Tasks
-from clew_worker.library.open_goal import Answer, WorkState, answer_of, subtasks_of
+from clew_worker.library.open_goal import Answer, WorkState, answer_of
 
 T = TypeVar("T")
 P = TypeVar("P", Goal, Task, Subtask)
@@ -179,7 +179,7 @@ class RemoteGoal:
         self.recent_actions = hello.options.context.recent_actions
         self._state.goal = _graft(old, self._state.goal)
         self._show_probes()
-        goal, steps = self._state.goal, subtasks_of(self._state.goal)
+        goal, steps = self._state.goal, self._state.goal.subtasks
         implicit = [step.description for step in steps] == [goal.description]
         if implicit and not steps[0].actions_total and not steps[0].attempts:
             goal.tasks.clear()  # the agent brings the tree
@@ -216,10 +216,10 @@ def state_of(hello: HelloAnswer) -> State:
         plan=Plan(replan_required=sent.replan_required or "", set_aside=list(sent.given_up)),
         guidance=Guidance(list(hello.feedback)),
         proofs=Proofs(
-            last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
+            last_action=max((a.seq for s in sent.goal.subtasks for a in s.actions), default=0),
         ),
     )
-    over = (one for one in subtasks_of(sent.goal) if one.status in _OVER)
+    over = (one for one in sent.goal.subtasks if one.status in _OVER)
     for subtask, finished in zip(over, sent.finished, strict=False):  # summaries are sent beside it
         if finished.description == subtask.description:
             subtask.summary = finished.summary
