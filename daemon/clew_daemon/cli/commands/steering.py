@@ -71,9 +71,7 @@ def _goals_command(
         for error in failed:
             print_error(error)
         if every:
-            of = f" of {len(results)}" if failed else ""
-            noun = counted(len(results), "goal").split()[1]
-            ended = f"{len(results) - len(failed)}{of} {noun} {done}"
+            ended = f"{counted(len(results) - len(failed), 'goal')} {done}"
             print(ended if results else f"no goal to {verb}")
         if failed:
             raise click.exceptions.Exit(ExitCode.FAILED)
