@@ -11,47 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from web_server import WebServer
 
-GOAL = "# Wait\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
 NOBODY = 65534
-
-
-@pytest.fixture
-def opened(web):
-    return web.open()
-
-
-@pytest.fixture
-def goal(clew, opened):
-    found = clew.submit(GOAL)
-    clew.wait("action.allowed", goal=found)
-    return found
-
-
-def test_csrf_by_form_changes_nothing(clew, opened, goal):
-    body = f"goal={goal}"
-    form = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "cross-site"}
-    answer = opened.request(
-        "POST", f"{opened.prefix}/change/pause", body, origin="http://evil.example", **form
-    )
-    assert answer.status == 403
-    plain = {"content_type": "text/plain", "origin": f"http://{opened.host}"}
-    body = json.dumps({"goal": goal})
-    assert opened.request("POST", f"{opened.prefix}/change/pause", body, **plain).status == 403
-    assert clew.goal(goal)["status"] == "in_progress"
-
-
-def test_csrf_by_fetch_changes_nothing_and_its_preflight_fails(clew, opened, goal):
-    assert opened.change("pause", goal=goal, ORIGIN="http://evil.example").status == 403
-    assert opened.change("pause", goal=goal, SEC_FETCH_SITE="cross-site").status == 403
-    preflight = opened.request(
-        "OPTIONS",
-        f"{opened.prefix}/change/pause",
-        origin="http://evil.example",
-        access_control_request_method="POST",
-    )
-    assert preflight.status == 403
-    assert not [name for name in preflight.headers if name.startswith("access-control")]
-    assert clew.goal(goal)["status"] == "in_progress"
 
 
 def test_a_web_socket_is_not_opened(calm):

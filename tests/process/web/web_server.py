@@ -1,7 +1,6 @@
 """A real `clew web` on a free port of loopback, and requests to it with any headers."""
 
 import http.client
-import json
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -14,10 +13,6 @@ class Answer:
     status: int
     headers: dict
     body: str
-
-    @property
-    def json(self):
-        return json.loads(self.body)
 
 
 class WebServer:
@@ -84,14 +79,3 @@ class WebServer:
     def page(self, path="/", **headers):
         """Get a page below the prefix."""
         return self.get(self.prefix + path, **headers)
-
-    def change(self, what, **values):
-        """Ask for a change as a page does; headers in capitals override those of a page."""
-        headers = {k.lower(): v for k, v in values.items() if k.isupper()}
-        body = json.dumps({k: v for k, v in values.items() if not k.isupper()})
-        usual = {
-            "origin": f"http://{self.host}",
-            "content_type": "application/json",
-            "sec_fetch_site": "same-origin",
-        }
-        return self.request("POST", f"{self.prefix}/change/{what}", body, **(usual | headers))
