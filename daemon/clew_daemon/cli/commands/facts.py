@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from clew_daemon.host import git as git_host
-from clew_daemon.host.units import unit_path
+from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.files import left
+from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, call
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
@@ -151,7 +152,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
 
 
 def daemon(instance: Instance) -> Iterator[Finding]:
-    """Report the daemon, and its control groups."""
+    """Report the daemon and its control groups, or those of a daemon that would be started from here."""
     address = instance.socket
     try:
         answer = call(address, "ping")
@@ -160,14 +161,17 @@ def daemon(instance: Instance) -> Iterator[Finding]:
             yield Finding("daemon", "fail", error.message)
         else:
             yield Finding("daemon", "note", "not running", f"to start it: {TO_START}")
-        return
+        own, why_not = cgroups.own_group()
+        why_not = cgroups.why_not_delegated(own, is_delegated) if own else why_not
+        groups = {"path": None if why_not else str(own), "why_not": why_not}
     except CliError as error:
         fix = "see clew logs; then stop that process and start it again"
         yield Finding("daemon", "fail", error.message, fix)
         return
-    kept = "; it keeps the settings that it started with" if answer["config_error"] else ""
-    yield Finding("daemon", "ok", f"pid {answer['pid']}, version {answer['version']}{kept}")
-    groups = answer["cgroup"]
+    else:
+        kept = "; it keeps the settings that it started with" if answer["config_error"] else ""
+        yield Finding("daemon", "ok", f"pid {answer['pid']}, version {answer['version']}{kept}")
+        groups = answer["cgroup"]
     if groups["path"]:
         yield Finding("control groups", "ok", f"one per worker in {groups['path']}")
     else:
