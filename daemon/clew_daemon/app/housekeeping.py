@@ -114,7 +114,7 @@ class Status:
         text = f"{running} goal{'s' if running != 1 else ''} running, {blocked} blocked"
         if waiting := sum(one.waits_for_time for one in states):
             text += f", {waiting} waiting"
-        last = self._supervisor.last_restart
+        last = self._supervisor.history.last
         return f"{text}; last restart: {last}" if last else text
 
     async def view(self) -> dict[str, object]:

@@ -261,14 +261,12 @@ class GoalChanges:
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._goals.whole(core.state.goal_id)
         refuse_abandoned()
-        before, word = core.state.goal.status, ev.Unblocked(at=time.time(), signature=signature)
+        word = ev.Unblocked(at=time.time(), signature=signature)
         await self._say(core, word, "unblock" if goes_on else "")
         state, then = core.state, ""
         if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
             way = f"`clew continue {called(state)}` continues it"
             then = f"; the goal is {shown_status(state)}: {way}"
-        elif state.goal.status == GoalStatus.QUEUED and before == GoalStatus.BLOCKED:
-            then = "; the goal continues"
         return answer(state, f"allowed again: {signature}{then}")
 
     # -- edit: what a goal asks for becomes what a goal file says now, while none of its actions runs -----

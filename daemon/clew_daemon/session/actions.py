@@ -241,12 +241,12 @@ class Actions:
         try:
             await asyncio.sleep(0)  # it is asked for now
             reading = reading_of(flight, report) if flight else None
-            world, touched = await looking
+            found = await looking
         finally:
             looking.cancel()  # no look goes on, or starts an executor, after a worker that ends meanwhile
-        epoch.snapshots.acted(too_many=touched.own_cut)
-        world = "" if p.changed else world
-        return replace(report, world=world, touched=touched, reading=reading)
+        epoch.snapshots.acted(too_many=found.touched.own_cut)
+        world = "" if p.changed else found.name
+        return replace(report, world=world, touched=found.touched, reading=reading)
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:

@@ -99,11 +99,12 @@ class Lifetime:
         if process := self._epoch.process:
             self.spawn(process.channel.send(protocol.notification(method, params)))
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a part of the session; if it fails, the worker ends: better a restart than a worker without its watch."""
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+        return task
 
     async def cancel(self) -> None:
         tasks = self._tasks - {asyncio.current_task()}

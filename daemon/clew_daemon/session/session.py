@@ -42,7 +42,6 @@ class Session:
         self.stop = self._lifetime.stop
         self._epoch.notify = self._lifetime.notify
         self._conversation = Conversation(self._epoch, self._lifetime)
-        self._printed = asyncio.Event()
         self._began = time.monotonic()
         self.gone = asyncio.Event()
         """Nothing of the worker is left; its end may not be on record yet."""
@@ -105,7 +104,7 @@ class Session:
         self._began, epoch.core.lived_s = time.monotonic(), self.lived_s  # a budget includes it
         self._lifetime.heard()
         self._lifetime.acted()
-        spawn(self._read_output(process))
+        self._draining = spawn(process.drain(self._output))
         spawn(self._wait_exit(process))
         await self._record_start(process)
         await epoch.decide(lambda core: core.start(time.time()))
@@ -161,12 +160,6 @@ class Session:
         if self._epoch.own_tools:
             await self._conversation.checks.run_before()
 
-    async def _read_output(self, process: AgentProcess) -> None:
-        try:
-            await process.drain(self._output)
-        finally:
-            self._printed.set()
-
     async def _wait_exit(self, process: AgentProcess) -> None:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
@@ -175,7 +168,7 @@ class Session:
             await self._lifetime.gone()
         # what the agent sent before it ended is still answered
         await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
-        await within(LAST_MESSAGES_S, self._printed.wait())
+        await asyncio.wait([self._draining], timeout=LAST_MESSAGES_S)
         ended = endings.by_exit(
             code,
             epoch.core.state,

@@ -29,7 +29,7 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_shared.config.agent_tables import Agent, CliAgentSettings
 from clew_shared.files.pipes import PipeReader
 from clew_shared.record.state import State
-from clew_shared.record.touched import UNMEASURED, Touched
+from clew_shared.record.touched import UNMEASURED
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
@@ -188,7 +188,7 @@ class ExecutorPool:
         self._about = {"goal": self._goal, "epoch": epoch}
         self._group = parts.cgroups.worker(self._goal, epoch)
         self._executor: ExecutorProcess | None = None
-        self._looking: asyncio.Future[DigestDone | None] | None = None
+        self._looking: asyncio.Future[DigestDone] | None = None
         self._lock = asyncio.Lock()
         self._ended = False
 
@@ -299,24 +299,21 @@ class ExecutorPool:
 
     async def digest(self, *, here: bool = False, own: bool = False) -> str:
         """Measure the world: UNKNOWN if it is too large, "" if that failed; `own`: what has changed is the goal's."""
-        found = await self._measured(DigestRequest(own=own), here=here)
-        return found.name if found else ""
+        return (await self._measured(DigestRequest(own=own), here=here)).name
 
-    def look_soon(self, *, own: bool) -> asyncio.Future[DigestDone | None]:
+    def look_soon(self, *, own: bool) -> asyncio.Future[DigestDone]:
         """Look beside what comes next: what has changed until then is the goal's (`own`), or someone else's."""
         looking = asyncio.ensure_future(self._measured(DigestRequest(own=own, names_only=True)))
         self._looking = looking
         looking.add_done_callback(lambda done: done.cancelled() or done.exception())
         return looking
 
-    async def touched_by_own(self, *, names_only: bool) -> tuple[str, Touched]:
+    async def touched_by_own(self, *, names_only: bool) -> DigestDone:
         """Return what an action that the agent carried out itself has changed, and the world unless `names_only`."""
-        request = DigestRequest(own=True, report=True, names_only=names_only)
-        found = await self._measured(request)
-        return (found.name, found.touched) if found else ("", UNMEASURED)
+        return await self._measured(DigestRequest(own=True, report=True, names_only=names_only))
 
-    async def _measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone | None:
-        """Return what an executor has measured, None where that failed.
+    async def _measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone:
+        """Return what an executor has measured, nothing where that failed.
 
         One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at where `here`.
         """
@@ -326,11 +323,11 @@ class ExecutorPool:
             return await executor.digest(request)
         except OutOfResources:
             raise
-        except WorkspaceMissingError:  # the next action there reports why
-            return None
+        except WorkspaceMissingError:
+            pass  # the next action there reports why
         except ExecutorDied as error:
             await self.died(str(error))
-            return None
+        return DigestDone(touched=UNMEASURED)
 
     async def end(self) -> None:
         """End the executor, also one that is just being started, and all that is in the worker's control group."""

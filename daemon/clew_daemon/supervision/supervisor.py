@@ -43,7 +43,7 @@ class Supervisor:
         self._runs: dict[str, GoalRun] = {}
         self._held: set[str] = set()
         self._loop_task: asyncio.Task[None] | None = None
-        self._history = RestartHistory()
+        self.history = RestartHistory()
         self._reports = ReportWriter(daemon, self.finished, self.uses)
         self._reviewer = Reviewer(daemon.playbook, lambda: daemon.settings.playbook)
         self._woken = asyncio.Event()
@@ -88,10 +88,6 @@ class Supervisor:
             if self._d.goals.ledger.state is LedgerState.FULL:
                 await run.end("the daemon is stopping")
                 run.task.cancel()
-
-    @property
-    def last_restart(self) -> str:
-        return self._history.last
 
     def wake(self) -> None:
         self._woken.set()
@@ -183,7 +179,7 @@ class Supervisor:
                 known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
 
     def _run(self, goal: str) -> None:
-        run = GoalRun(self._d, goal, self._history)
+        run = GoalRun(self._d, goal, self.history)
         self._runs[goal] = run
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -202,6 +198,6 @@ class Supervisor:
             self._reports.due(goal)
             self._reviewer.due(goal)
         for record in records if goal else ():
-            self._history.take(goal, record.event)
+            self.history.take(goal, record.event)
             if record.event.kind.startswith("goal_"):
                 self.wake()
