@@ -140,7 +140,6 @@ def test_a_check_that_makes_what_it_needs_once_completes_a_goal(clew):
 
 
 STEP = "echo begun >> begun; until test -e go; do sleep 0.02; done; echo done >> trace"
-ACTS = f"hello()\nif epoch == 1: run({STEP!r})\nnotice('stop') if epoch == 1 else done()"
 LEAVES = f"""
 hello()
 if epoch == 2: done()
@@ -160,7 +159,6 @@ say(call("outcome", seq=seq, result="success"))
 """
 AGENTS = {
     "a runbook": None,
-    "an agent that waits for the answer": ACTS,
     "an agent that does not": LEAVES,
     "one with its own tools": "import time\n" + OWN_TOOLS,
 }

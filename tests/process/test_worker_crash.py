@@ -64,18 +64,6 @@ def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon
     assert len(clew.seen("worker.started", goal=goal)) == 1
 
 
-def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
-    clew.agent("broken", "import nothing_of_the_kind")
-    clew.configure({"restart.max_restarts": 3})
-    goal = clew.start().submit(foreign("broken"))
-    blocked = clew.wait("goal.blocked", goal=goal)
-    assert len(clew.seen("worker.started", goal=goal)) == 4
-    assert clew.seen("worker.gave_up", goal=goal)[0]["crashes"] == 4
-    assert "exit code 1" in blocked["reason"]
-    assert "nothing_of_the_kind" in clew.report(goal)
-    assert clew.goal(goal)["pid"] is None
-
-
 def test_a_program_that_never_says_hello_is_named_as_such_with_what_it_printed(clew):
     clew.configure({"agents.mute.command": ["/bin/echo", "hi"], "restart.max_restarts": 1})
     goal = clew.start().submit(foreign("mute"))

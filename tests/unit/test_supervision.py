@@ -6,7 +6,7 @@ import pytest
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
-from clew_daemon.record.dependencies import KnownGoals, holder
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.supervision.restart import RestartHistory, restart_s, wait_s
 from clew_daemon.supervision.schedule import due, ready, waits_for
 from clew_shared.config.tables import RestartSettings
@@ -78,16 +78,6 @@ def test_a_dependency_is_an_id_or_its_unique_beginning_in_any_case(name):
     assert not ready(states["after-5555"], KnownGoals(states), 0.0)
     states["make-tea-1f2a"].goal.status = GoalStatus.COMPLETED
     assert ready(states["after-5555"], KnownGoals(states), 0.0)
-
-
-def test_a_name_is_held_by_the_living_goal_that_has_it_and_by_a_goal_whose_id_it_is():
-    states = goals(tea_1111={"name": "tea"}, milk_2222={"name": "milk"})
-    states["tea-1111"].goal.status = GoalStatus.COMPLETED
-    assert holder("tea", states) == ""
-    assert holder("milk", states) == "milk-2222"
-    assert holder("milk", states, besides="milk-2222") == ""
-    assert holder("tea-1111", states) == "tea-1111"
-    assert holder("", states) == ""
 
 
 NUMBERS = RestartSettings()
