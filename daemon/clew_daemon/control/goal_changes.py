@@ -234,7 +234,7 @@ class GoalChanges:
         state = core.state
         await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
         if session := self._supervisor.session(goal):
-            session.send_feedback(text)
+            session.notify("feedback", {"text": text})
         if before == GoalStatus.BLOCKED:
             return answer(state, "recorded; the goal continues with it")
         if not state.ended:

@@ -36,7 +36,7 @@ from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Judged, Noted
-from clew_shared.wire.executor import ActionDone, RunRequest
+from clew_shared.wire.executor import ActionDone, DigestRequest, RunRequest
 
 CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
 CUT_OFF = ActionOutcome(
@@ -237,7 +237,8 @@ class Actions:
             executors.look_soon(own=True)
             epoch.snapshots.acted(too_many=False)
             return report
-        looking = asyncio.ensure_future(executors.touched_by_own(names_only=bool(p.changed)))
+        request = DigestRequest(own=True, report=True, names_only=bool(p.changed))
+        looking = asyncio.ensure_future(executors.measured(request))
         try:
             await asyncio.sleep(0)  # it is asked for now
             reading = reading_of(flight, report) if flight else None

@@ -72,10 +72,10 @@ class Checks:
         if not epoch.core.state.spec.checks:
             return []
         before = await epoch.executors.digest(own=epoch.agent_acts)
-        failing = await self._run_each()
+        failing = await self.run_each()
         after = await epoch.executors.digest(own=epoch.agent_acts)
         if not failing and before != after and is_measured(before) and is_measured(after):
-            failing = await self._run_each()
+            failing = await self.run_each()
         return failing or []
 
     async def run_before(self) -> None:
@@ -97,12 +97,8 @@ class Checks:
         await epoch.see_world()  # else the first action would be taken for what a check did
         await epoch.commit()
 
-    async def run_early(self, within_s: float) -> list[FailingCheck] | None:
-        """Run each check once, all of them within `within_s`; return those that fail, or None if the time runs out."""
-        return await self._run_each(within_s)
-
-    async def _run_each(self, within_s: float = inf) -> list[FailingCheck] | None:
-        """Run each check for a finish, or `within_s` before anyone asks for one."""
+    async def run_each(self, within_s: float = inf) -> list[FailingCheck] | None:
+        """Run each check for a finish, or `within_s` before it; return those that fail, None if the time runs out."""
         failing: list[FailingCheck] = []
         until, finish = time.monotonic() + within_s, within_s == inf
         for name, cmd in self._epoch.core.state.spec.checks.items():

@@ -104,7 +104,7 @@ class Finishing:
         epoch = self._epoch
         epoch.core.need_no_replan()
         await epoch.require_workspace()
-        failing = await self._checks.run_early(p.within_s)
+        failing = await self._checks.run_each(p.within_s)
         await epoch.require_workspace()
         await epoch.see_world()  # else the next action would be taken for what a check did
         await epoch.commit()

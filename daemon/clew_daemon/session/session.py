@@ -40,7 +40,7 @@ class Session:
         self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard)
         self._lifetime = Lifetime(self._epoch)
         self.stop = self._lifetime.stop
-        self._epoch.notify = self._lifetime.notify
+        self.notify = self._epoch.notify = self._lifetime.notify
         self._conversation = Conversation(self._epoch, self._lifetime)
         self._began = time.monotonic()
         self.gone = asyncio.Event()
@@ -65,9 +65,6 @@ class Session:
             await self._tear_down()
             self.gone.set()
         return await self._record_end(ended)
-
-    def send_feedback(self, text: str) -> None:
-        self._lifetime.notify("feedback", {"text": text})
 
     def thresholds_changed(self) -> None:
         self._lifetime.notify("thresholds", thresholds(self._epoch.settings))

@@ -299,20 +299,16 @@ class ExecutorPool:
 
     async def digest(self, *, here: bool = False, own: bool = False) -> str:
         """Measure the world: UNKNOWN if it is too large, "" if that failed; `own`: what has changed is the goal's."""
-        return (await self._measured(DigestRequest(own=own), here=here)).name
+        return (await self.measured(DigestRequest(own=own), here=here)).name
 
     def look_soon(self, *, own: bool) -> asyncio.Future[DigestDone]:
         """Look beside what comes next: what has changed until then is the goal's (`own`), or someone else's."""
-        looking = asyncio.ensure_future(self._measured(DigestRequest(own=own, names_only=True)))
+        looking = asyncio.ensure_future(self.measured(DigestRequest(own=own, names_only=True)))
         self._looking = looking
         looking.add_done_callback(lambda done: done.cancelled() or done.exception())
         return looking
 
-    async def touched_by_own(self, *, names_only: bool) -> DigestDone:
-        """Return what an action that the agent carried out itself has changed, and the world unless `names_only`."""
-        return await self._measured(DigestRequest(own=True, report=True, names_only=names_only))
-
-    async def _measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone:
+    async def measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone:
         """Return what an executor has measured, nothing where that failed.
 
         One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at where `here`.
