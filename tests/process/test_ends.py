@@ -229,7 +229,7 @@ def test_a_pause_with_now_interrupts_a_running_action_after_its_grace(at_work):
     clew, goal, workspace = at_work(grace_s=0.1)
     clew.cli("pause", goal)
     said = clew.cli("pause", "--now", goal)
-    assert said == f"{goal}: paused; 1 running action was interrupted\n"
+    assert said == f"{goal}: paused; the running action was interrupted\n"
     assert results(clew, goal) == ["interrupted"]
     assert not (workspace / "trace").exists()
     assert clew.goal(goal)["pid"] is None

@@ -23,7 +23,7 @@ from clew_daemon.inbox.inbox import bound_spec, misplaced, understood
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder
-from clew_daemon.record.doing import interrupted, running_action
+from clew_daemon.record.doing import running_action
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
@@ -163,8 +163,8 @@ class GoalChanges:
             return f"pausing after {after}; --now interrupts it"
         flights = list(core.state.in_flight.values())
         await self._supervisor.halt(goal, done)
-        cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
-        return f"{done}; {interrupted(cut_off)}" if cut_off else done
+        is_cut_off = any(one.action.result == Result.INTERRUPTED for one in flights)
+        return f"{done}; the running action was interrupted" if is_cut_off else done
 
     async def _is_recorded(self, core: Core) -> bool:
         """Return whether all that a goal has emitted is durable, or is soon."""
@@ -185,8 +185,9 @@ class GoalChanges:
         before, state = request_basis(core), core.state
         goal, waits = state.goal_id, state.goal.status == GoalStatus.WAITING
         reopen = not waits or state.plan.replan_required == "person"
-        running = running_action(state, time.time()) if state.paused else ""
-        if not running:
+        if not (
+            state.paused and state.in_flight
+        ):  # it goes on after the action that a pause waits for
             await self._supervisor.halt(goal, by)
         await self._goals.whole(goal)
         stranger, make = None, False
@@ -207,12 +208,7 @@ class GoalChanges:
         )
         known = [ev.WorkspaceKnown(at=at, identity=stranger, by="person")] if stranger else []
         await self._goals.emit(core, *known, requeued)
-        if by == "retry":
-            return "queued again"
-        then = f"continues after {running}" if running else "continues"
-        if by == "resume":
-            return f"resumed; {then}" if running else "resumed"
-        return then
+        return {"retry": "queued again", "resume": "resumed"}.get(by, "continues")
 
     async def feedback(self, goal: str, text: str) -> GoalAnswer:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""

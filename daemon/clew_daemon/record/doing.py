@@ -69,11 +69,5 @@ def running_action(state: State, now: float) -> str:
     return f"the running action #{flight.seq} (`{what}`, {for_s} so far){more}"
 
 
-def interrupted(count: int) -> str:
-    """Return that actions were cut off."""
-    actions = "1 running action was" if count == 1 else f"{count} running actions were"
-    return f"{actions} interrupted"
-
-
 def _view(doing: str, since: float, what: str) -> Doing:
     return {"doing": doing, "since": iso(since), "what": what}
