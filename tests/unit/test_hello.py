@@ -19,8 +19,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
-from clew_shared.record.prompt_facts import Prompt
-from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Prompt, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import HelloAnswer

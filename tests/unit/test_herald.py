@@ -18,8 +18,7 @@ from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
-from clew_shared.record.prompt_facts import Prompt
-from clew_shared.record.spec import Spec
+from clew_shared.record.spec import Prompt, Spec
 from clew_shared.record.state import State
 
 GOAL = "say-hello-1a2b"

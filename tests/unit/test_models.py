@@ -9,7 +9,7 @@ from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettin
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
 from clew_shared.core.journal import iterations_used_up
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Prompt
 from clew_shared.record.state import Attempts, State
 from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.llm_client import Completion

@@ -30,7 +30,7 @@ from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
 from clew_shared.record.daemon_events import ModelUsed
-from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
+from clew_shared.record.spec import SERVED_CHARS_MAX, Prompt
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 

@@ -11,7 +11,7 @@ from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.journal import turns_left
 from clew_shared.prompt.transcript import TranscriptFold
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Prompt
 from clew_shared.record.state import State
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view

@@ -34,7 +34,7 @@ from clew_shared.core.journal import (
 )
 from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
-from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review
+from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review, theme
 from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
@@ -43,7 +43,6 @@ from clew_shared.record.scope import CLAIMED, UNKNOWN
 from clew_shared.record.signature import signature
 from clew_shared.record.state import InFlight
 from clew_shared.text.shorten import beginning
-from clew_shared.text.themes import theme
 from clew_shared.text.words import SAME_ANSWER, WARNINGS, times
 
 IN_FLIGHT_MAX = 64

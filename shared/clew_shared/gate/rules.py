@@ -1,5 +1,6 @@
 """The loop rules (docs/loops.md): those that refuse, in the order in which they are asked, then those that speak."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,6 @@ from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.record.scope import EVERYWHERE, CycleStep
 from clew_shared.record.state import State
 from clew_shared.text.shorten import in_one_line
-from clew_shared.text.themes import GENERAL
 from clew_shared.text.words import RESULTS, action_text, ordinal, signature_text, times
 
 WHAT_ELSE = "Do something else:"  # begins the advice in a refusal
@@ -72,9 +72,7 @@ class Refusal(Nudge):
     everywhere: bool = False
 
 
-def judge(
-    state: State, proposal: Proposal, limits: LoopSettings, *, rerun: bool = False
-) -> Nudge | None:
+def judge(state: State, proposal: Proposal, limits: LoopSettings, *, rerun: bool) -> Nudge | None:
     """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
 
     The crash rule alone judges waits, which are no loop, and what runs again at a person's word.
@@ -151,16 +149,11 @@ def _repeats(state: State, proposal: Proposal, attempt: int, result: str, *, ref
     steps = tuple(one.seq for one in state.loops.scope.steps if one.signature == proposal.signature)
     else_ = what_else(state, proposal.calls)
     if refuse:
-        message = (
-            f"Refused, a loop: this would be attempt {attempt} of the very same action{same}. "
-            f"{last_time(state, proposal)} {else_}"
-        )
+        head = f"Refused, a loop: this would be attempt {attempt} of the very same action{same}."
+        message = f"{head} {last_time(state, proposal)} {else_}"
         return Refusal(message, attempt, evidence, steps, "repetition", everywhere=not result)
-    message = (
-        f"You have now done `{action_text(proposal.tool, proposal.args)}` {attempt} times{same}: the answer is the "
-        "same. "
-        f"If it stays so, do something else. {else_}"
-    )
+    done = f"You have now done `{action_text(proposal.tool, proposal.args)}` {attempt} times{same}"
+    message = f"{done}: the answer is the same. If it stays so, do something else. {else_}"
     return Nudge(message, attempt, evidence, steps)
 
 
@@ -177,26 +170,17 @@ def cycle(state: State, proposal: Proposal, limits: LoopSettings) -> Refusal | N
             # one action over and over is for the repetition rule
             if len(names) < rounds * period or not same or len(set(names)) == 1:
                 break  # three rounds need two
-            if _is_certain(steps, proposal, period, rounds, limits):
-                return _round(state, proposal, steps, period, rounds)
+            again = steps[period:]  # all but the first round, which may well be progress
+            plain = all(step.plain for step in steps)
+            idle = any(step.idle for step in again) or bool(proposal.known and proposal.known.idle)
+            is_certain = not any(step.progress for step in again) and (rounds == 3 or idle or plain)
+            if is_certain or not limits.progress_aware:
+                return _round(state, proposal, steps, rounds)
     return None
 
 
-def _is_certain(
-    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, limits: LoopSettings
-) -> bool:
-    if not limits.progress_aware:
-        return True
-    again = steps[period:]  # all but the first round, which may well be progress
-    if any(step.progress for step in again):
-        return False
-    idle = any(step.idle for step in again) or bool(proposal.known and proposal.known.idle)
-    return rounds == 3 or idle or all(step.plain for step in steps)
-
-
-def _round(
-    state: State, proposal: Proposal, steps: list[CycleStep], period: int, rounds: int
-) -> Refusal:
+def _round(state: State, proposal: Proposal, steps: list[CycleStep], rounds: int) -> Refusal:
+    period = (len(steps) + 1) // rounds
     ring = [step.signature for step in steps[1 - period :]] + [proposal.signature]
     names = " → ".join(signature_text(name, NAME_CHARS) for name in ring)
     evidence = f"round {rounds} of the same {period} actions, which brought nothing new: {names}"
@@ -364,3 +348,24 @@ def _told(
         steps=_steps(state, why, again=again),
         stays=stays,
     )
+
+
+GENERAL = "general"  # the theme of a thought in which no theme's words occur
+_THEMES = {  # the words of each theme in all their forms; where several match, the first theme wins
+    "planning": r"plan(?:s|ned|ning)?|strateg(?:y|ies)|approach(?:es|ed|ing)?|need(?:s|ed|ing)? to",
+    "synthesis": (
+        r"synthesi(?:s|[sz](?:e|es|ed|ing))|combin(?:e|es|ed|ing)|overall"
+        r"|summar(?:y|ies|i[sz](?:e|es|ed|ing))"
+    ),
+    "search_intent": r"search(?:es|ed|ing)?|find(?:s|ing)?|look(?:s|ed|ing)? for",
+    "read_intent": r"read(?:s|ing)?|articles?|pages?",
+}
+_PATTERNS = {
+    name: re.compile(rf"(?<![^\W\d_])(?:{words})(?![^\W\d_])") for name, words in _THEMES.items()
+}
+
+
+def theme(text: str) -> str:
+    """Return the theme of a thought by whole words, so that a person can check it, or GENERAL."""
+    said = " ".join(text.casefold().split())
+    return next((name for name, words in _PATTERNS.items() if words.search(said)), GENERAL)

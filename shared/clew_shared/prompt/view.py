@@ -10,7 +10,7 @@ from typing import Self
 
 from clew_shared.prompt.reasoning import RELEVANCES
 from clew_shared.prompt.windows import Window, window_at
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Prompt
 from clew_shared.tools import IDLE_TOOLS, SHELL_TOOLS, Schema, Tool
 from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
 

@@ -13,9 +13,9 @@ from clew_shared.record.action_events import *  # noqa: F403 - one name for all 
 from clew_shared.record.life_events import *  # noqa: F403
 from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.model import Level
-from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Attention, Finding
 from clew_shared.record.snapshot_events import *  # noqa: F403
+from clew_shared.record.spec import Prompt
 from clew_shared.record.state import (
     CHECK_CHARS,
     INSIGHTS_KEPT,

@@ -1,4 +1,4 @@
-"""What a goal is asked to be: its goal file's settings and texts, and the tasks, subtasks and steps of a plan."""
+"""What a goal is asked to be, as its file and plans say, and what is on record of a prompt in its place."""
 
 from typing import Any, Literal
 
@@ -6,6 +6,9 @@ from pydantic import BaseModel, Field
 
 SUGGESTED_MAX = 5  # checks that an agent can suggest for a goal
 CHECK_NAME_CHARS, CHECK_CMD_CHARS = 60, 500  # of each
+COUNT_MAX = 1 << 53  # the largest count that is accepted: sums of such still fit integers
+SERVED_CHARS_MAX = 200
+RUNGS_MAX = 16
 
 
 class PlannedStep(BaseModel, frozen=True):
@@ -58,3 +61,24 @@ class Spec(BaseModel, frozen=True, extra="ignore"):
     setup: str = ""  # makes a fresh copy of the workspace ready
     unknown_keys: tuple[str, ...] = ()
     file_name: str = ""
+
+
+class Prompt(BaseModel, frozen=True, extra="ignore"):
+    """The prompt of a turn: sizes in characters, and the hash of what only a cut may change."""
+
+    # of tools, system, goal, finished work, folded lines
+    sha: str = Field(default="", max_length=64)
+    cuts: int = Field(default=0, ge=0, le=COUNT_MAX)  # deliberate changes to these in this subtask
+    chars: int = Field(default=0, ge=0, le=COUNT_MAX)
+    kept: int = Field(default=0, ge=0, le=COUNT_MAX)  # as much as the previous call began with
+    ending: int = Field(default=0, ge=0, le=COUNT_MAX)  # the state block
+    folded: int = Field(default=0, ge=0, le=COUNT_MAX)  # entries of the transcript that were lines
+    window: str = Field(default="full", max_length=20)
+    mode: Literal["tools", "json"] = "tools"
+    tightness: int = Field(default=0, ge=0, le=16)
+    chars_per_token: float = Field(default=4.0, gt=0, le=64)
+    model: str = Field(default="", max_length=600)  # and its endpoint
+    # what its server says that it runs
+    served: str = Field(default="", max_length=SERVED_CHARS_MAX)
+    # the richest `response_format` that the server accepts in JSON mode, counted from 0
+    rung: int = Field(default=0, ge=0, le=RUNGS_MAX)

@@ -8,9 +8,8 @@ from pydantic import BaseModel
 
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, StepStatus, Subtask, Task
-from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Loops, is_measured
-from clew_shared.record.spec import Spec
+from clew_shared.record.spec import Prompt, Spec
 from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 from clew_shared.config.tables import ContextSettings
 from clew_shared.core.journal import TurnsLeft
 from clew_shared.record.model import Goal, Level, StepStatus, Subtask, Task
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Prompt
 from clew_shared.tools import Tool
 from clew_shared.wire.answers import AnswerModel
 

@@ -12,8 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 from clew_shared.ledger.errors import SEQ_MAX
-from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
-from clew_shared.record.spec import CHECK_CMD_CHARS, CHECK_NAME_CHARS, SUGGESTED_MAX
+from clew_shared.record.spec import (
+    CHECK_CMD_CHARS,
+    CHECK_NAME_CHARS,
+    COUNT_MAX,
+    SUGGESTED_MAX,
+    Prompt,
+)
 from clew_shared.text.validation import faults_of
 
 PROTOCOL_VERSION = 1

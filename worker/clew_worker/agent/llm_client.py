@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from clew_shared.record.prompt_facts import SERVED_CHARS_MAX
+from clew_shared.record.spec import SERVED_CHARS_MAX
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
 from clew_shared.wire.protocol import Usage

@@ -14,7 +14,7 @@ from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import output_chars, plain_args
 from clew_shared.prompt.transcript import turn_of, warning
 from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, is_small, recorded_mode
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Checked, Judged

@@ -12,9 +12,9 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Any, Literal
 
+from clew_shared.gate.rules import GENERAL, theme
 from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN, Window, progress_marker, window_at
 from clew_shared.text.shorten import one_line, without_middle
-from clew_shared.text.themes import GENERAL, theme
 from clew_worker.library.messages import (
     Message,
     Piece,
