@@ -1,37 +1,15 @@
 """The deciding core of one goal, without I/O: commands and the time go in, events and answers come out.
 
-The daemon's session and the library both drive it. A command judges, takes its events into the state at once and
-queues them; the driver records what `take` returns *before* it answers the agent. Seen from outside, a crash in
-between leaves a prefix of the ledger, and every prefix is a state to continue from.
-
-Its layers, each in a file of its own and each using those below it:
-
-    Core             proposals, verdicts, outcomes; thoughts, turns, interventions; the world as it is seen
-    TreeCommands     plans, subtasks, escalation
-    GoalJournal      the state, its limits, fresh starts at a subtask, and the queue of events
+A command judges, takes its events into the state at once and queues them; the driver (the daemon's session, or the
+library) records what `take` returns *before* it answers the agent. A crash in between leaves a prefix of the ledger,
+and every prefix is a state to continue from. Below it: TreeCommands for plans and escalation, GoalJournal for the rest.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clew_shared.core.answers import (
-    ActionReport,
-    Advice,
-    Feedback,
-    Verdict,
-    WrongState,
-    finished_event,
-    known_outcome,
-)
-from clew_shared.core.journal import (
-    advances,
-    blocked_by_limit,
-    in_vain,
-    iterations_used_up,
-    last_run,
-    needs_word,
-    run_number,
-)
+from clew_shared.core import answers, journal
+from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict, WrongState
 from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review, theme
@@ -53,8 +31,6 @@ REASON_CHARS = 400
 @dataclass(slots=True)
 class Core(TreeCommands):
     """Judges and records one goal; not safe for use from several threads."""
-
-    # ---- actions
 
     def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
         """Judge a proposal, the workspace having just been measured; an allowed one is in flight until its outcome."""
@@ -80,20 +56,20 @@ class Core(TreeCommands):
             is_held = refused.reason == "budget" and self.hold_to_limits(at, acting=True)
             return replace(verdict, escalated_to="person") if is_held else verdict
         self.start(at)
-        rerun = done is None and self.runbook and in_vain(self.state, proposal.signature)
+        rerun = done is None and self.runbook and journal.in_vain(self.state, proposal.signature)
         answer = judge(self.state, proposal, self.loops, rerun=bool(rerun))
         if isinstance(answer, Refusal):
             return answer
         return self._allow(proposal, answer, at, rationale)
 
     def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:
-        return last_run(self.state, self._proposal(tool, args).signature)
+        return journal.last_run(self.state, self._proposal(tool, args).signature)
 
     def asks_first(self, tool: str, args: dict[str, Any]) -> Action | None:
         """Return the last run of a runbook's step that a person must be asked about before it runs again."""
         is_open = self.state.goal.status == GoalStatus.IN_PROGRESS and not self.state.attempt.over
         name = self._proposal(tool, args).signature
-        return needs_word(self.state, name) if self.runbook and is_open else None
+        return journal.needs_word(self.state, name) if self.runbook and is_open else None
 
     def ask_about_step(self, ran: Action, asked: Question, at: float) -> None:
         """Escalate the goal to a person for a runbook's step; one that has failed blocks its subtask."""
@@ -116,7 +92,7 @@ class Core(TreeCommands):
         """Judge and record what an agent has already done; refused means that it must not be done again."""
         proposal = self._proposal(tool, args)
         flight = InFlight(0, proposal.signature, Action(tool, args))
-        proposal = replace(proposal, known=known_outcome(self.state, flight, report))
+        proposal = replace(proposal, known=answers.known_outcome(self.state, flight, report))
         verdict = self._judged(proposal, at, done=report)
         if isinstance(verdict, Refusal):
             return self._refuse(proposal, verdict, at, done=report)
@@ -150,7 +126,7 @@ class Core(TreeCommands):
 
     def _stopped(self, message: str) -> Refusal:
         """Return the refusal of what is not carried out any more: a limit that was reached, else `message`."""
-        if spent := blocked_by_limit(self.state):
+        if spent := journal.blocked_by_limit(self.state):
             return _over_limit(spent)
         return Refusal(message, reason="stopped", loop=False)
 
@@ -187,7 +163,7 @@ class Core(TreeCommands):
                 signature=proposal.signature,
                 rationale=rationale[:MESSAGE_CHARS],
                 attempt=self.state.attempt.number,
-                run=run_number(self.state, proposal.signature, is_step=self.runbook),
+                run=journal.run_number(self.state, proposal.signature, is_step=self.runbook),
             )
         )
         if nudge is None:
@@ -244,10 +220,8 @@ class Core(TreeCommands):
         return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
     def _finish(self, seq: int, report: ActionReport, at: float) -> None:
-        event = finished_event(self.state, self.state.in_flight[seq], report, at)
+        event = answers.finished_event(self.state, self.state.in_flight[seq], report, at)
         self.emit(event, _stored(report.output))
-
-    # ---- thoughts and turns
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
         short = beginning(text.strip(), THOUGHT_CHARS)
@@ -269,10 +243,10 @@ class Core(TreeCommands):
         if self.hold_to_limits(event.at):
             return Feedback(escalated_to="person")
         at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
-        if at_work and iterations_used_up(self.state, self.limits):
+        if at_work and journal.iterations_used_up(self.state, self.limits):
             used = self.state.iteration - self.state.attempt.from_iteration
             reason = f"its {used} turns were used up"
-            if self.start_over(reason, event.at, advancing=advances(self.state)):
+            if self.start_over(reason, event.at, advancing=journal.advances(self.state)):
                 return Feedback()
             return Feedback(escalated_to=self.fail(reason, event.at))
         return Feedback() if told else self._review(event.at)
@@ -297,8 +271,6 @@ class Core(TreeCommands):
         failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"
         return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))
 
-    # ---- the world, and the end
-
     @property
     def goes_by_a_claim(self) -> bool:
         """Return whether an agent claimed the present world, and nothing has measured it since."""
@@ -322,7 +294,6 @@ class Core(TreeCommands):
         return not self.state.loops.world or any(a.result == Result.INTERRUPTED for a in last)
 
     def drop_claim(self, world: str, at: float) -> None:
-        """Replace a claimed world by a fresh digest of the workspace."""
         if world and self.goes_by_a_claim:
             self.emit(ev.WorldSeen(at=at, world=world, instead=True))
 
@@ -332,7 +303,6 @@ class Core(TreeCommands):
             self.emit(ev.GoalStarted(at=at))
 
     def finish_failed(self, summary: str, at: float) -> None:
-        """End the goal as failed: the agent reports that it cannot be done."""
         reason = beginning(summary.strip(), REASON_CHARS) or "failed"
         self.emit(ev.GoalEnded(at=at, status="failed", reason=reason, summary=summary))
 

@@ -9,18 +9,9 @@ from clew_shared.record.moment import local, roughly
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.signature import signature
 from clew_shared.record.state import ProofState, State
+from clew_shared.text import words
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
-from clew_shared.text.words import (
-    LOG_IN,
-    RESULTS,
-    action_text,
-    exit_text,
-    key_line,
-    one_line,
-    refusal,
-    times,
-)
 
 NAME_CHARS = 120
 REFUSED_MAX = (
@@ -130,8 +121,8 @@ def question(
     lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
     named = {"goal": state.goal_id, "other": other, "seq": str(seq)}
     offered = (CHOICES[key] for key in (*choices, "cancel"))
-    lines += [f"- {words}: `{command}`".format(**named) for words, command in offered]
-    return Question(reason or beginning(one_line(why), FAILURE_CHARS), "\n".join(lines))
+    lines += [f"- {what}: `{command}`".format(**named) for what, command in offered]
+    return Question(reason or beginning(words.one_line(why), FAILURE_CHARS), "\n".join(lines))
 
 
 def stuck(state: State, left: str = "") -> Question:
@@ -156,13 +147,13 @@ def step(
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
     why = WHY["died" if deaths > 1 else key].format(
-        action=action_text(ran.name, ran.args, STEP_CHARS),
-        came=f"{RESULTS.get(ran.result, ran.result)}{exit_text(ran.exit_code)}",
+        action=words.action_text(ran.name, ran.args, STEP_CHARS),
+        came=f"{words.RESULTS.get(ran.result, ran.result)}{words.exit_text(ran.exit_code)}",
         ending=cause or "it is not known why",
-        times=times(deaths),
-        why=refusal(refused),
+        times=words.times(deaths),
+        why=words.refusal(refused),
     )
-    took, told = ran.duration_s, key_line(said)
+    took, told = ran.duration_s, words.key_line(said)
     lasted = f"it ran for {took:.2f} s" if took else "it is not known how long it ran"
     what = "What it changed in the workspace is not known"
     if changed is not None:
@@ -184,12 +175,12 @@ def budget(state: State, spent: str) -> Question:
     return question(state, spent, "grant", "limits", at_work=True, facts=facts, reason=reason)
 
 
-def ask(state: State, key: str, printed: str = "", **words: object) -> Question:
-    """Return what is asked for a reason of WHY, filled with words; `printed` is what the agent's program printed."""
-    why, choices = WHY[key].format(**words), _OFFERS[key]
-    if "reload" in choices and LOG_IN in why:
+def ask(state: State, key: str, printed: str = "", **named: object) -> Question:
+    """Return what is asked for a reason of WHY, filled with `named`; `printed` is what the agent's program printed."""
+    why, choices = WHY[key].format(**named), _OFFERS[key]
+    if "reload" in choices and words.LOG_IN in why:
         choices = _AFTER_LOGIN
-    last = key_line(printed)
+    last = words.key_line(printed)
     facts = (f"It printed last: {last}" if last else "", _INTERNAL if key == "internal" else "")
     return question(state, why, *choices, at_work=key in ("asks", "crashes"), facts=facts)
 
@@ -204,7 +195,6 @@ def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
 
 
 def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Question:
-    """Return what is asked about a goal whose dependency was not completed; `known`: it is still on record."""
     ended = "was cancelled" if status == "cancelled" else "has failed"
     why = WHY["depends" if known else "depends_removed"].format(goal=other, ended=ended)
     choices = ("retry_other", "after_other") if known else ()
@@ -214,7 +204,7 @@ def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Qu
 def last_said(state: State, name: str, result: str = "") -> str:
     """Return the key line of what an action, by its signature, printed last; `result`: when that came of it."""
     last = state.loops.scope.last(name, result)
-    return key_line(last.head) if last else ""
+    return words.key_line(last.head) if last else ""
 
 
 def _why_stuck(state: State) -> str:
@@ -222,18 +212,19 @@ def _why_stuck(state: State) -> str:
     last = subtask.actions[-1] if subtask and subtask.actions else None
     if failing := _failing(state) if state.loops.claims else []:
         checks = f"{_named(failing)} still {'fails' if len(failing) == 1 else 'fail'}"
-        return WHY["checks"].format(times=times(state.loops.claims), checks=checks)
+        return WHY["checks"].format(times=words.times(state.loops.claims), checks=checks)
     if last and last.result == Result.BLOCKED:
-        name, action = signature_of(state, last), action_text(last.name, last.args)
+        name, action = signature_of(state, last), words.action_text(last.name, last.args)
         if state.loops.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
-            died = times(state.loops.scope.crashes.get(name, 1))
+            died = words.times(state.loops.scope.crashes.get(name, 1))
             return WHY["died"].format(times=died, action=action)
         if state.loops.blocked_proposals:
-            return WHY["again"].format(times=times(state.loops.blocked_proposals), action=action)
+            again = words.times(state.loops.blocked_proposals)
+            return WHY["again"].format(times=again, action=action)
     count = subtask.attempts if subtask else 0
     failure = in_one_line(subtask.last_failure, FAILURE_CHARS) if subtask else ""
     if count > 1:
-        return WHY["failed_again"].format(times=times(count), failure=failure)
+        return WHY["failed_again"].format(times=words.times(count), failure=failure)
     return WHY["failed"].format(failure=failure.rstrip(" .:") or "no reason was given")
 
 
@@ -252,10 +243,9 @@ def _failing(state: State) -> list[str]:
 
 
 def _check_lines(state: State) -> tuple[str, ...]:
-    """Return a line for each of the first checks that fail: the command, and what it said."""
     lines = []
     for name in _failing(state)[:CHECKS_SHOWN]:
-        said = key_line(said_why(state.proofs.checks[name].output))
+        said = words.key_line(said_why(state.proofs.checks[name].output))
         lines.append(f"Check `{name}` fails: `{_command(state, name)}`{said and f': {said}'}")
     return tuple(lines)
 
@@ -273,7 +263,6 @@ def _place(state: State) -> list[str]:
 
 
 def _tried_last(state: State) -> list[str]:
-    """Return what was tried last and what came of it: in words, after how long, and the key line of its output."""
     actions = reversed(state.subtask.actions if state.subtask else [])
     last = next((action for action in actions if action.result != Result.BLOCKED), None)
     if last is None:
@@ -282,8 +271,8 @@ def _tried_last(state: State) -> list[str]:
     cut_off = last.result == Result.INTERRUPTED
     said = state.loops.scope.died.get(name) if cut_off else last_said(state, name, last.result)
     after = f" after {roughly(last.duration_s)}" if last.duration_s >= LONG_S else ""
-    came = f"{RESULTS.get(last.result, last.result)}{after}{exit_text(last.exit_code)}"
-    tried = f"Tried last: `{action_text(last.name, last.args)}`, which {came}"
+    came = f"{words.RESULTS.get(last.result, last.result)}{after}{words.exit_text(last.exit_code)}"
+    tried = f"Tried last: `{words.action_text(last.name, last.args)}`, which {came}"
     return [f"{tried}: {said}" if said else tried]
 
 

@@ -101,7 +101,6 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
 
 
 def crash(state: State, proposal: Proposal, limits: LoopSettings) -> Refusal | None:
-    """Refuse an action that was in flight when the worker died, `crash_limit` times."""
     deaths = state.loops.scope.crashes.get(proposal.signature, 0)
     if deaths < limits.crash_limit:
         return None
@@ -313,7 +312,6 @@ def _steps(state: State, why: str, *, again: bool) -> tuple[int, ...]:
 
 
 def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
-    """Return what is said of steps that brought nothing new, or of an answer that stays."""
     memory = state.loops.scope.memory
     labels = {step.seq: signature_text(step.signature) for step in state.loops.scope.steps}
     labels |= dict(memory.idle)

@@ -163,7 +163,6 @@ def each(joined: str) -> list[str]:
 
 
 def words_of(text: str) -> str:
-    """Return the hashes of the words of a thought, by their first six letters, each once."""
     words = dict.fromkeys(word[:6] for word in _WORD.findall(text.casefold()))
     return _hashes([_bytes(word) for word in words][:WORDS_MAX])
 
@@ -223,7 +222,6 @@ def _bones(lines: list[str]) -> list[str]:
 
 
 def _stamp(bones: list[str]) -> int:
-    """Return how many words all begin with, 0 where these hold no number."""
     words, space, _ = commonprefix(bones).rpartition(" ")  # noqa: RUF071 - texts, not paths
     return words.count(" ") + 1 if space and "#" in words else 0
 
@@ -239,7 +237,6 @@ def _value(number: str) -> float:
 
 
 def _question(tool: str, args: Mapping[str, Any]) -> str:
-    """Return what is asked, without extents, ids, times and the order of words."""
     return f"{tool} {json.dumps(_loose(args), sort_keys=True, ensure_ascii=False, default=str)}"
 
 

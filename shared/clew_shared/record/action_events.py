@@ -134,7 +134,6 @@ class ActionInterrupted(GoalEvent, frozen=True):
             state.loops.scope.died = {flight.signature: self.detail}
 
     def end(self, action: Action) -> None:
-        """Note how an action ended, and how long it ran; 0 if the daemon was not there to see it end."""
         ran_s = self.at - datetime.fromisoformat(action.timestamp).timestamp()
         action.result = Result.INTERRUPTED
         action.duration_s = 0.0 if self.reason == DAEMON_DIED else max(0.0, round(ran_s, 3))
@@ -177,7 +176,6 @@ class ActionFinished(GoalEvent, frozen=True):
         loops.attention.drop_broken()
 
     def end(self, action: Action) -> None:
-        """Note how an action ended."""
         action.result, action.exit_code = self.result, self.exit_code
         action.duration_s, action.changed = self.duration_s, self.changed
         action.paths = self.touched.paths
@@ -201,7 +199,6 @@ class ActionFinished(GoalEvent, frozen=True):
         return loops.novelty + (signature not in loops.changes or too_large)
 
     def _may_have_changed(self) -> bool:
-        """Return whether an unmeasured outcome claims a change, or leaves one possible."""
         return bool(self.changed) or (self.changed is None and self.world == UNKNOWN)
 
     def makes_progress(

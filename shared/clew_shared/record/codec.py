@@ -63,7 +63,6 @@ def _states() -> TypeAdapter[State]:
 
 
 def dump(state: State) -> bytes:
-    """Return a state as JSON, without fields at their defaults."""
     return _states().dump_json(state, exclude_defaults=True)
 
 

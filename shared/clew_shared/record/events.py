@@ -16,17 +16,11 @@ from clew_shared.record.model import Level
 from clew_shared.record.scope import Attention, Finding
 from clew_shared.record.snapshot_events import *  # noqa: F403
 from clew_shared.record.spec import Prompt
-from clew_shared.record.state import (
-    CHECK_CHARS,
-    INSIGHTS_KEPT,
-    CheckBefore,
-    CheckResult,
-    State,
-    taken,
-)
+from clew_shared.record.state import INSIGHTS_KEPT, CheckBefore, CheckResult, State, taken
 from clew_shared.record.tree_events import *  # noqa: F403
 from clew_shared.text.shorten import both_ends
 
+CHECK_CHARS = 1000  # of the output of a check, in the state
 POLL = "poll"  # the key of a word about what may change by itself: it is no fault to look again
 # The interventions after which the judge waits until as much is owed again.
 TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "repetition"})

@@ -28,7 +28,6 @@ class GoalStatus(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Return whether nothing more happens unless a person retries the goal."""
         return self in (GoalStatus.COMPLETED, GoalStatus.FAILED, GoalStatus.CANCELLED)
 
 
@@ -44,7 +43,6 @@ class StepStatus(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Return whether it counts as progress of the goal."""
         return self in (StepStatus.COMPLETED, StepStatus.SKIPPED)
 
 
@@ -130,7 +128,6 @@ class Subtask:
 
     @property
     def done(self) -> bool:
-        """Whether it counts as progress of the goal."""
         return StepStatus(self.status).done
 
 

@@ -32,7 +32,6 @@ def replan(
 
 
 def _brought(planned: PlannedTask, pending: Sequence[Subtask]) -> Task:
-    """Return a task of a replan: its subtasks inherit the scope of the blocked one, and pending ones are continued."""
     task = Task.of(planned)
     for n, one in enumerate(planned.subtasks):
         if 0 < one.continues <= len(pending):

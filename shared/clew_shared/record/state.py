@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _Form = TypeVar("_Form", bound="DataclassInstance")
 
-CHECK_CHARS = 1000
 INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
@@ -148,7 +147,6 @@ class Plan:
     covered: list[str] = field(default_factory=list)  # … that a plan replaced untried
 
     def give_up(self, tried: Iterable[str], untried: Iterable[str]) -> None:
-        """Note what was given up, and what was replaced before it was tried; the last ones are kept."""
         self.set_aside += tried
         self.covered += untried
         del self.set_aside[:-SET_ASIDE_KEPT], self.covered[:-SET_ASIDE_KEPT]
@@ -252,7 +250,6 @@ class State:
 
     @property
     def loop_counts(self) -> dict[str, int]:
-        """Attempts by signature in the current scope."""
         return self.loops.scope.loop_counts
 
     @property
@@ -274,7 +271,6 @@ class State:
 
     @property
     def ended(self) -> bool:
-        """Return whether nothing more happens to the goal unless a person retries it."""
         return GoalStatus(self.goal.status).ended
 
     @property

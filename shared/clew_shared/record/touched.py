@@ -21,7 +21,6 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def own_cut(self) -> bool:
-        """More was changed by the goal than is listed."""
         return self.own_total != len(self.own)
 
     @property

@@ -59,7 +59,6 @@ def explanation(trace: str, command: str) -> str:
 
 
 def _failed(trace: str) -> str:
-    """Return the last command of a trace as the shell shows it, "" for none; its values may have several lines."""
     at = ("\n" + trace).rfind("\n+ ")
     return trace[at + len("+ ") :].strip() if at >= 0 else ""
 

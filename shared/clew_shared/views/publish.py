@@ -88,7 +88,6 @@ def path_view(name: str) -> dict[str, str]:
 
 
 def history_view(action: Action, output: str | None) -> View:
-    """Return a line of history.jsonl: the action and up to 1,000 characters of its output."""
     return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
 
 
