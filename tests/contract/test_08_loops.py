@@ -110,43 +110,29 @@ def test_an_action_in_flight_at_two_deaths_is_refused_in_every_world(clew, loop)
     assert clew.said(goal, count=3) == [["allowed", None], ["allowed", None], ["blocked", "crash"]]
 
 
-THOUGHTS = {"repeated_planning": "Hm {n}.", "theme": "I will search for part {n} of it."}
+CIRCLES = {
+    "repeated_planning": "think', text=f'Hm {n}.', has_tool_calls=False",
+    "theme": "think', text=f'I will search for part {n} of it.', has_tool_calls=True",
+    "stuck": "reflect', iteration=n, tool_calls=[], progress_assessment='stuck'",
+}
 
 
-@pytest.mark.parametrize("kind", THOUGHTS)
-def test_thoughts_in_circles_are_answered_with_an_intervention(clew, loop, kind):
-    goal = loop(
-        "kinds = []\nfor n in range(6):\n"
-        f"    text = {THOUGHTS[kind]!r}.format(n=n)\n"
-        f"    i = call('think', text=text, has_tool_calls={kind == 'theme'})['intervention']\n"
-        "    kinds.append((i or {}).get('kind'))\nsay(kinds)"
-    )
+@pytest.mark.parametrize("kind", CIRCLES)
+def test_turns_in_circles_are_answered_with_an_intervention(clew, loop, kind):
+    goal = loop(f"say([(call('{CIRCLES[kind]})['intervention'] or {{}}).get('kind') for n in range(6)])")
     assert kind in clew.said(goal)[0]
 
 
-def test_stuck_three_times_in_a_row_brings_a_recovery(clew, loop):
-    goal = loop(
-        "kinds = []\nfor n in range(3):\n"
-        "    i = call('reflect', iteration=n, tool_calls=[], progress_assessment='stuck')['intervention']\n"
-        "    kinds.append((i or {}).get('kind'))\nsay(kinds)"
-    )
-    assert "stuck" in clew.said(goal)[0]
-
-
-def test_steps_that_bring_nothing_new_are_told_with_the_facts_and_never_refused(clew, loop):
+@pytest.mark.parametrize("patience", ["", "patience: 0\n"])
+def test_steps_that_bring_nothing_new_are_told_with_the_facts_unless_that_is_off(
+    clew, loop, patience
+):
     goal = loop(
         STEP + "step('cat', {'f': 'a'}, 'success', 'one\\ntwo\\nthree')\n"
-        "say([step('sed', {'f': 'a', 'n': n}, 'success', 'one\\ntwo') for n in range(8)])"
+        "say([step('sed', {'f': 'a', 'n': n}, 'success', 'one\\ntwo') for n in range(8)])",
+        goal=f"---\nagent: looper\n{patience}---\n# Loop\n",
     )
     said = clew.said(goal)[0]
     assert {v for v, _ in said} == {"allowed"}
-    assert "nothing_new" in [kind for _, kind in said]
-    assert "nothing" in clew.cli("loops", goal)
-
-
-def test_patience_0_turns_the_measure_off(clew, loop):
-    goal = loop(
-        STEP + "say([step('sed', {'f': 'a', 'n': n}, 'success', 'one\\ntwo') for n in range(8)])",
-        goal="---\nagent: looper\npatience: 0\n---\n# Loop\n",
-    )
-    assert "nothing_new" not in [kind for _, kind in clew.said(goal)[0]]
+    assert ("nothing_new" in [kind for _, kind in said]) is not bool(patience)
+    assert patience or "nothing" in clew.cli("loops", goal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def play_recorded(row: dict[str, Any], loops: LoopSettings | None = None) -> Pla
     for at, step in enumerate(steps):
         match step["kind"]:
             case "action":
-                player.act(at, step["name"], step["args"], lambda step=step: _recorded(step))
+                player.act(at, step["name"], step["args"], partial(_recorded, step))
             case "thought":
                 following = steps[at + 1]["kind"] if at + 1 < len(steps) else ""
                 player.think(at, step["text"], acts=following == "action")
@@ -125,9 +126,8 @@ def play(run: Run, *, measured: bool, loops: LoopSettings | None = None) -> Play
         player.core.see_world(repr(sorted(files.items())), 0.0)
     for at, move in enumerate(run.moves):
         if move.name:
-            player.act(
-                at, move.name, move.args, lambda move=move: _report(move, files, measured=measured)
-            )
+            report = partial(_report, move, files, measured=measured)
+            player.act(at, move.name, move.args, report)
         else:
             acts = at + 1 < len(run.moves) and bool(run.moves[at + 1].name)
             player.think(at, move.thought, acts=acts)

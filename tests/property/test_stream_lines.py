@@ -23,15 +23,8 @@ def test_any_bytes_are_read_or_refused(line):
         assert isinstance(read_line(line), News)
 
 
-events = st.fixed_dictionaries(
-    {
-        "seq": st.integers(1, SEQ_MAX),
-        "goal": st.text(),
-        "event": st.dictionaries(st.text(), st.text() | st.integers()).map(
-            lambda event: event | {"kind": "noted"}
-        ),
-    }
-)
+fields = st.dictionaries(st.text(), st.text() | st.integers()).map(lambda e: e | {"kind": "noted"})
+events = st.fixed_dictionaries({"seq": st.integers(1, SEQ_MAX), "goal": st.text(), "event": fields})
 
 
 @given(st.lists(events, max_size=5))

@@ -32,12 +32,8 @@ def example(kind):
 
 
 def begun():
-    rows = [
-        (1, ev.GoalAccepted(goal_id="g", spec=Spec(description="d"))),
-        (2, ev.GoalStarted()),
-        (3, ev.SubtaskStarted(task_idx=0, subtask_idx=0)),
-    ]
-    return fold(rows)
+    accepted = ev.GoalAccepted(goal_id="g", spec=Spec(description="d"))
+    return fold([(1, accepted), (2, ev.GoalStarted()), (3, example("subtask_started"))])
 
 
 @pytest.mark.parametrize("state", [State, begun])
@@ -73,12 +69,8 @@ def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word
 
 
 def plan_of(*tasks):
-    return tuple(
-        PlannedTask(
-            description=name, subtasks=tuple(PlannedSubtask(description=s) for s in subtasks)
-        )
-        for name, *subtasks in tasks
-    )
+    steps = {name: tuple(PlannedSubtask(description=s) for s in own) for name, *own in tasks}
+    return tuple(PlannedTask(description=name, subtasks=own) for name, own in steps.items())
 
 
 def test_an_edited_plan_keeps_what_is_done_and_the_record_of_what_stays():

@@ -130,11 +130,8 @@ def test_what_is_no_key_stays():
 
 def test_in_json_a_name_tells_that_its_value_is_a_secret():
     value = {"password": "plain words", "args": [{"api_key": "abcdef"}], "tokens": "123456"}
-    assert redacted(value) == {
-        "password": "[redacted]",
-        "args": [{"api_key": "[redacted]"}],
-        "tokens": "123456",
-    }
+    clean = {"password": "[redacted]", "args": [{"api_key": "[redacted]"}], "tokens": "123456"}
+    assert redacted(value) == clean
 
 
 @pytest.fixture(autouse=True)

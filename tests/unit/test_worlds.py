@@ -84,28 +84,12 @@ def test_too_many_entries_are_said(watch, tmp_path, monkeypatch):
     assert watch.digest().entries == 2
 
 
-@pytest.fixture
-def repository(watch, tmp_path):
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-
-    def git(*args):
-        subprocess.run(
-            ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
-
-    git("init", "-b", "main")
-    return git
-
-
-def test_staging_and_committing_change_the_world(repository, watch):
-    digests = {watch.digest().digest}
-    commit = ["commit", "--allow-empty", "-m", "x"]
-    for command in (["add", "."], commit, commit):
-        repository(*command)
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_staging_and_committing_change_the_world(watch, tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    commit, digests = ["commit", "-q", "--allow-empty", "-m", "x"], set()
+    for command in (["init", "-q"], ["add", "."], commit, commit):
+        subprocess.run([*git, *command], check=True)
         digests.add(watch.digest().digest)
     assert len(digests) == 4
 
