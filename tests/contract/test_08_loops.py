@@ -119,7 +119,9 @@ CIRCLES = {
 
 @pytest.mark.parametrize("kind", CIRCLES)
 def test_turns_in_circles_are_answered_with_an_intervention(clew, loop, kind):
-    goal = loop(f"say([(call('{CIRCLES[kind]})['intervention'] or {{}}).get('kind') for n in range(6)])")
+    goal = loop(
+        f"say([(call('{CIRCLES[kind]})['intervention'] or {{}}).get('kind') for n in range(6)])"
+    )
     assert kind in clew.said(goal)[0]
 
 

@@ -28,8 +28,7 @@ from clew_shared.ledger.errors import LedgerError
 from clew_shared.playbook.playbook import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
-from clew_shared.record.spec import COUNT_MAX, Prompt
-from clew_shared.record.spec import PlannedTask
+from clew_shared.record.spec import COUNT_MAX, PlannedTask, Prompt
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
