@@ -49,17 +49,17 @@ WORK = st.one_of(
     st.tuples(st.just("think"), THOUGHTS, st.booleans()),
     st.tuples(st.just("restart")),
 )
-LOOPS = st.fixed_dictionaries(
-    {},
-    optional={
-        "scope": st.sampled_from(["subtask", "task", "goal"]),
-        "repeat_limit": st.integers(2, 4),
-        "failure_limit": st.integers(1, 2),
-        "blocked_limit": st.integers(1, 3),
-        "replan_limit": st.integers(1, 2),
-        "progress_aware": st.booleans(),
-    },
-)
+LIMITS = {
+    "repeat_limit": (2, 4),
+    "failure_limit": (1, 2),
+    "blocked_limit": (1, 3),
+    "replan_limit": (1, 2),
+}
+LOOPS = st.fixed_dictionaries({}, optional={
+    "scope": st.sampled_from(["subtask", "task", "goal"]),
+    "progress_aware": st.booleans(),
+    **{name: st.integers(*between) for name, between in LIMITS.items()},
+})  # fmt: skip
 REASONS = {
     "repetition", "alternation", "cycle", "crash", "blocked_action", "replan_required", "budget", "stopped",
 }  # fmt: skip
@@ -69,11 +69,7 @@ class Watched:
     """A played agent whose every step is checked against the promises."""
 
     def __init__(self, agent):
-        self.agent = agent
-        self.ended = Counter()
-        self.allowed = set()
-        self.checked = 0
-        self.seen = set()
+        self.agent, self.ended, self.allowed, self.checked = agent, Counter(), set(), 0
 
     def do(self, command):
         name, *rest = command
@@ -97,15 +93,12 @@ class Watched:
     def _judged(self, verdict, seen, held):
         assert verdict.allowed or verdict.reason in REASONS
         assert not (held and verdict.allowed)
-        if not verdict.allowed:
-            assert verdict.message
-        if not seen and not verdict.allowed:
-            assert verdict.reason in ("replan_required", "budget", "stopped")
+        assert verdict.allowed or verdict.message
+        assert verdict.allowed or seen or verdict.reason in ("replan_required", "budget", "stopped")
+        return verdict
 
     def _act(self, tool, args, result, output, changed, world):
-        before = self._before(tool, args)
-        verdict = self.agent.core.propose(tool, args, 0.0)
-        self._judged(verdict, *before)
+        verdict = self._propose(tool, args)
         if verdict.allowed:
             report = ActionReport(result, output, changed, world if changed is None else "")
             assert self.agent.core.outcome(verdict.seq, report, 0.0).known
@@ -114,12 +107,11 @@ class Watched:
     def _record(self, tool, args, result, output, changed, world):
         before = self._before(tool, args)
         report = ActionReport(result, output, changed, world if changed is None else "")
-        verdict = self.agent.core.record(tool, args, report, 0.0)
-        self._judged(verdict, *before)
+        self._judged(self.agent.core.record(tool, args, report, 0.0), *before)
 
     def _propose(self, tool, args):
         before = self._before(tool, args)
-        self._judged(self.agent.core.propose(tool, args, 0.0), *before)
+        return self._judged(self.agent.core.propose(tool, args, 0.0), *before)
 
     def _late(self, result, output):
         for seq in list(self.agent.state.in_flight)[:1]:

@@ -45,23 +45,18 @@ LINES = st.one_of(
 )
 
 
-def loaded_or_refused(text, env):
-    try:
-        load(text, env, "config.toml")
-    except SettingsError as error:
-        faults = error.faults
-    else:
-        return
-    assert faults
-    assert all(place and message for place, message in faults)
-
-
 @settings(deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(LINES, max_size=12).map("\n".join)))
 @example("a = " + DEEP)
 @example("a." * 500 + "b = 1")
 def test_any_text_is_a_config_or_faults_with_their_places(text):
-    loaded_or_refused(text, {})
+    faults = (("none", "none"),)
+    try:
+        load(text, {}, "config.toml")
+    except SettingsError as error:
+        faults = error.faults
+    assert faults
+    assert all(place and message for place, message in faults)
 
 
 # -- playbooks
@@ -125,7 +120,7 @@ COMMANDS = """status logs history loops context feedback unblock pause resume ca
 remove prune export import verify config --check --json -n --help --home -- g-1 -1 99999999999999999999 /dev/null"""
 WORDS = st.one_of(
     st.sampled_from((*COMMANDS.split(), "", "\x1b[2J", "\udcff")),
-    TEXT.filter(lambda word: word not in ("run", "demo", "service", "doctor", "submit")),
+    TEXT,
 )
 STARTED = ("run", "demo", "service", "doctor", "submit", "backup", "restore")
 

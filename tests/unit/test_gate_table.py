@@ -2,8 +2,6 @@
 
 import pytest
 
-from clew_shared.record import events as ev
-
 MAKE = 'run_cmd::{"cmd":"make"}'
 
 
@@ -80,8 +78,6 @@ REFUSED = {
     "a flaky command has one attempt more":
         ({}, [fail("flip", text) for text in ("red", "blue", "red", "blue", "red", "red")], (6, "repetition")),
     "repeat_limit": ({"repeat_limit": 5}, [fail("make")] * 5, (5, "repetition")),
-    "repeat_limit of a tool":
-        ({"tools": {"run_cmd": {"repeat_limit": 2}}}, [fail("make")] * 2, (2, "repetition")),
     "nothing reported": ({}, [record("go", n=1)] * 3, (3, "repetition")),
     "a claim that leads to a world already seen":
         ({}, [record("sync", "ok", changed=True)] * 3, (3, "repetition")),
@@ -93,16 +89,12 @@ REFUSED = {
     "the same, with waits between": ({}, [A, *WAIT, B] * 3, (6, "alternation")),
     "an edit, a test, the same edit, the test": ({}, [A, fail("pytest")] * 3, (4, "alternation")),
     "two edits with a test after each": ({}, [A, TALKS[0], B, TALKS[1]] * 3, (8, "cycle")),
-    "two reads in turn": ({}, FILES[:2] * 4, (6, "alternation")),
     "a ring of four reads": ({}, FILES[:4] * 4, (12, "cycle")),
     "a longer ring is for the other rule": ({}, FILES * 4, (16, "repetition")),
     "max_period": ({"max_period": 5}, FILES * 4, (15, "cycle")),
     "nothing reported, in turn": ({}, [record("a"), record("b")] * 3, (4, "alternation")),
-    "two deaths of the worker": ({}, [dies("run_cmd", cmd="make")] * 3, (3, "crash")),
     "crash_limit": ({"crash_limit": 1}, [dies("run_cmd", cmd="make")] * 2, (2, "crash")),
     "a wait of which it dies": ({}, [dies("wait", seconds=1)] * 3, (3, "crash")),
-    "plain counts, whatever came of it":
-        ({"progress_aware": False}, [run("make", f"{n}", n=f"{n}") for n in range(3)], (3, "repetition")),
     "plain counts, in turn":
         ({"progress_aware": False}, [run(c, f"{n}", n=f"{n}{c}") for n in (0, 1) for c in "ab"], (4, "alternation")),
 }  # fmt: skip
@@ -177,30 +169,10 @@ def next_subtask(agent):
     agent.advance()
 
 
-def comes_back(agent):
-    agent.write("a", "x")
-    assert agent.fail("make", "no rule").allowed
-    agent.files.clear()
-    agent.run("git checkout .", output="clean")
-
-
-def new_worker(agent):
-    agent.core.emit(ev.WorkerExited(epoch=1, reason="killed", crash=True))
-    agent.core.emit(ev.WorkerStarted(epoch=2))
-
-
 LIFTED = {
-    "another world": lambda agent: agent.write("a", "x"),
     "a person changed something": lambda agent: agent.files.update(a="by a person"),
-    "a person lifts it": lambda agent: agent.core.emit(ev.Unblocked(signature=MAKE)),
     "feedback": lambda agent: agent.feedback(),
     "the end of the subtask": next_subtask,
-}
-HOLDS = {
-    "at once": lambda _: None,
-    "its world is back": comes_back,
-    "a restart": restarted,
-    "a new worker": new_worker,
 }
 
 
@@ -209,10 +181,3 @@ def test_a_block_ends(played, what):
     agent = blocked(played(["one", "two"]))
     LIFTED[what](agent)
     assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
-
-
-@pytest.mark.parametrize("what", HOLDS)
-def test_a_block_holds(played, what):
-    agent = blocked(played(["one", "two"]))
-    HOLDS[what](agent)
-    assert agent.fail("make").reason == "blocked_action"

@@ -27,7 +27,6 @@ def pem(kind, body, block=""):
 GONE = [
     ("key sk-proj-abcDEF1234567890abcdef.", "key [redacted]."),
     ("sk-ant-api03-Zm9vYmFyYmF6cXV4", "[redacted]"),
-    ("sk-or-v1-0123456789abcdef0123456789abcdef", "[redacted]"),
     ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "[redacted]"),
     ("github_pat_11AAAAAAA0aaaaaaaaaaaaaa_bbbbbbbb", "[redacted]"),
     ("glpat-0123456789abcdefABCD", "[redacted]"),
@@ -54,7 +53,6 @@ GONE = [
     ("curl -H 'bearer 0123456789abcdef'", "curl -H 'bearer [redacted]'"),
     ("x-api-key: 0a1b2c3d4e5f", "x-api-key: [redacted]"),
     ("api_key=abc12345", "api_key=[redacted]"),
-    ("OPENAI_API_KEY=0a1b2c3d4e5f", "OPENAI_API_KEY=[redacted]"),
     ("GITHUB_TOKEN=0a1b2c3d4e5f", "GITHUB_TOKEN=[redacted]"),
     ("PGPASSWORD=s3cret-word psql", "PGPASSWORD=[redacted] psql"),
     ("AccountKey=0a1b2c3d4e5f/+==;", "AccountKey=[redacted];"),

@@ -58,13 +58,9 @@ class ActionAllowed(GoalEvent, frozen=True):
         count(loops.scope.loop_counts, self.signature)
 
     def _note_rerun(self, state: State) -> None:
-        ran = (
-            [a for a in state.subtask.actions if a.result != Result.BLOCKED]
-            if state.subtask
-            else []
-        )
-        same = (a for a in reversed(ran) if (a.name, a.args) == (self.tool, self.args))
-        before = next(same, None)
+        ran = state.subtask.actions if state.subtask else []
+        same = [a for a in ran if (a.name, a.args) == (self.tool, self.args)]
+        before = next((a for a in reversed(same) if a.result != Result.BLOCKED), None)
         reruns = state.attempts.reruns
         known = next((r for r in reruns if before and r.seqs[-1] == before.seq), None)
         if known is None:
