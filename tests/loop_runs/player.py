@@ -45,7 +45,6 @@ class Run:
 
 
 def written_runs() -> list[Run]:
-    """Return the runs of runs.jsonl."""
     rows = [json.loads(line) for line in RUNS.read_text().splitlines()]
     return [Run(**row | {"moves": [Move(**move) for move in row["moves"]]}) for row in rows]
 
@@ -59,7 +58,6 @@ class PlayedRun:
 
     @property
     def first(self) -> int | None:
-        """The step at which the agent heard something first."""
         return min((at for at, _ in self.refusals + self.warnings), default=None)
 
 
@@ -81,7 +79,6 @@ class Player:
     def act(
         self, at: int, tool: str, args: dict[str, Any], result: Callable[[], ActionReport]
     ) -> None:
-        """Propose an action, and report what came of it if it is allowed."""
         if self.core.state.plan.replan_required or self.core.state.goal.status != "in_progress":
             return  # what a real agent would do now is not on record
         verdict = self.core.propose(tool, args, 0.0)
@@ -97,7 +94,6 @@ class Player:
 
 
 def play_recorded(row: dict[str, Any], loops: LoopSettings | None = None) -> PlayedRun:
-    """Play a recorded run (a line of trajectories.jsonl)."""
     player, steps = Player(row["id"], loops), row["steps"]
     for at, step in enumerate(steps):
         match step["kind"]:

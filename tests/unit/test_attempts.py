@@ -157,17 +157,14 @@ def test_each_attempt_has_the_agent_of_its_rung(number, name, temperature, mode)
     assert (found, agent.temperature, agent.mode) == (name, temperature, mode)
 
 
-def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played):
-    advancing, looking, rejected = (Stubborn(played(["one"])) for _ in range(3))
+@pytest.mark.parametrize(("acts", "refused"), [(True, False), (False, False), (True, True)])
+def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played, acts, refused):
+    one = Stubborn(played(["one"]))
     for turn in range(10):
-        advancing.agent.write(f"{turn}.py", "x")
-        advancing.agent.reflect()
-        looking.agent.reflect()
-        rejected.agent.write(f"{turn}.py", "x")
-        if turn == 8:
-            rejected.finish("tests")
-        rejected.agent.reflect()
-    assert all(one.over for one in (advancing, looking, rejected))
-    assert advancing.state.attempt.advancing
-    assert not looking.state.attempt.advancing
-    assert not rejected.state.attempt.advancing
+        if acts:
+            one.agent.write(f"{turn}.py", "x")
+        if refused and turn == 8:
+            one.finish("tests")
+        one.agent.reflect()
+    assert one.over
+    assert one.state.attempt.advancing is (acts and not refused)

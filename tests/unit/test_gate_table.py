@@ -158,26 +158,16 @@ def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
     assert all(e.of and len(e.steps) >= 2 for e in loops)
 
 
-def blocked(agent):
-    """Make `make` blocked in the present world."""
-    assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
-    return agent
-
-
-def next_subtask(agent):
-    agent.complete()
-    agent.advance()
-
-
 LIFTED = {
     "a person changed something": lambda agent: agent.files.update(a="by a person"),
     "feedback": lambda agent: agent.feedback(),
-    "the end of the subtask": next_subtask,
+    "the end of the subtask": lambda agent: [agent.complete(), agent.advance()],
 }
 
 
 @pytest.mark.parametrize("what", LIFTED)
 def test_a_block_ends(played, what):
-    agent = blocked(played(["one", "two"]))
+    agent = played(["one", "two"])
+    assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
     LIFTED[what](agent)
     assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")

@@ -171,10 +171,9 @@ def pieces(text):
     return [f for form in forms for f in (form[:size], form[-size:]) if f in text]
 
 
-@pytest.mark.parametrize("word", ["ollama", "none", "not-needed", "lm-studio", "k1"])
-def test_a_placeholder_for_a_key_tears_no_holes(word):
-    hide([word])
-    assert redact(f"the {word} of it") == f"the {word} of it"
+def test_a_placeholder_for_a_key_tears_no_holes():
+    hide(words := ["ollama", "none", "not-needed", "lm-studio", "k1"])
+    assert redact(text := f"the words {words}") == text
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 2**32))

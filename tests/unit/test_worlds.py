@@ -145,12 +145,16 @@ def test_arguments_are_the_same_however_they_are_written(one, other, same):
     assert (signature("t", one) == signature("t", other)) is same
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["src/a.py", "./src/a.py", "src//a.py", "src/x/../a.py", "/w/s/src/a.py", "//w/s/src/a.py"],
-)
-def test_paths_are_normalised_against_the_workspace(path):
-    assert signature("read_file", {"path": path}, "/w/s") == 'read_file::{"path":"src/a.py"}'
+def test_paths_are_normalised_against_the_workspace():
+    for path in [
+        "src/a.py",
+        "./src/a.py",
+        "src//a.py",
+        "src/x/../a.py",
+        "/w/s/src/a.py",
+        "//w/s/src/a.py",
+    ]:
+        assert signature("t", {"path": path}, "/w/s") == 't::{"path":"src/a.py"}', path
 
 
 def test_two_hundred_characters_are_shown_and_more_are_a_digest():
