@@ -132,11 +132,11 @@ WORKER = {
     "cell.run": "clew_worker.cell.cell:_run",
     "runbook.call": "clew_worker.agent.client:AgentClient.call",
     "runbook.send": "clew_worker.agent.client:AgentClient._send",
-    "executor.next": "clew_worker.executor.wire:Wire.next_request",
+    "executor.next": "clew_worker.executor.commands:Wire.next_request",
     "executor.effect": "clew_worker.executor.tools.registry:carry_out",
     "executor.command": "clew_worker.executor.commands:Commands.start",
     "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
-    "executor.send": "clew_worker.executor.wire:Wire.send",
+    "executor.send": "clew_worker.executor.commands:Wire.send",
     "snapshot.take": "clew_worker.executor.snapshots.taking:SnapshotTaker.take",
     "snapshot.write": "clew_worker.executor.snapshots.taking:SnapshotTaker._written",
 }

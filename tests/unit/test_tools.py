@@ -7,11 +7,10 @@ import stat
 import pytest
 
 from clew_shared import tools
-from clew_worker.executor.commands import Capture, Commands, clean, cut
+from clew_worker.executor.commands import Capture, Commands, Wire, clean, cut
 from clew_worker.executor.tools import registry
 from clew_worker.executor.tools.files import ToolContext
 from clew_worker.executor.tools.registry import carry_out
-from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
 from clew_worker.sandbox import kernel
 

@@ -133,7 +133,6 @@ class CellRules:
             kind="command" if command else "agent",
             agent="" if command else agent.kind,
             argv=resolved(command.command, self.env) if command else (),
-            options={"goal_id": goal, **agent_options(self.settings, agent)},
         )
 
     def cli(self, agent: CliAgentSettings) -> CellSpec:

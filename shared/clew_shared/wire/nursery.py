@@ -21,7 +21,7 @@ A cell
 
 import errno
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -74,7 +74,7 @@ class CellSpec(WireMessage):
     """One process to start: an executor, a built-in agent, a foreign command, or the starter of a coding agent's CLI.
 
     `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the built-in agent, whose
-    entry is `clew_worker.agent.runbook.main(name, sock_fd) -> exit code`; `options` is for it alone.
+    entry is `clew_worker.agent.runbook.main(name, sock_fd) -> exit code`.
     `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has its own.
     """
 
@@ -91,7 +91,6 @@ class CellSpec(WireMessage):
     cgroup: str = ""  # the folder of the control group that its first process enters; "": none
     git: str = ""  # the absolute path of the system's git, for snapshots; "" where there is none
     ignore: tuple[str, ...] = ()  # [loops] ignore, of an executor: what is no part of the world
-    options: dict[str, Any] = Field(default={})
     overlay: tuple[str, str] | None = None  # what is written over `cwd` goes there
     stands_on: tuple[int, int] | None = None  # device and inode that `cwd` must have; None: any
 

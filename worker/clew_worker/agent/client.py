@@ -95,7 +95,6 @@ class AgentClient:
             await asyncio.wait_for(self._writer.wait_closed(), _GOODBYE_S)
 
     def on(self, method: str, callback: Notice) -> None:
-        """Call `callback` with the params of each notification of that name."""
         self._notices.setdefault(method, []).append(callback)
 
     # ---- requests
@@ -173,13 +172,6 @@ class AgentClient:
             raise RpcError(method, code, text)
         return message.get("result")
 
-    async def notify(self, method: str, /, **params: Any) -> None:
-        """Send a notification; `Disconnected` where the daemon is gone."""
-        try:
-            await self._send(method, params)
-        except OSError as error:
-            raise Disconnected(f"{method}: {error}") from error
-
     async def _send(self, method: str, params: Mapping[str, object], **ids: int) -> None:
         """Send a request, or a notification where it has no id; ValueError if it is too long to be sent."""
         line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
@@ -190,10 +182,10 @@ class AgentClient:
         await self._writer.drain()
 
     async def _beat(self, every_s: float) -> None:
-        with contextlib.suppress(Disconnected):
+        with contextlib.suppress(OSError):  # the daemon is gone
             while True:
                 await asyncio.sleep(every_s)
-                await self.notify("heartbeat")
+                await self._send("heartbeat", {})
 
     async def _listen(self) -> None:
         try:

@@ -98,7 +98,6 @@ class Memory:
 
     @property
     def calls(self) -> list[Call]:
-        """The calls of the current conversation, oldest first."""
         entries = (*self.state.transcript, *self.turn)
         return list({e.seq: e for e in entries if isinstance(e, Call)}.values())
 
@@ -127,7 +126,6 @@ class Memory:
         return {"tool_calls": calls, "turn": told, "prompt": prompt}
 
     def note(self, text: str, role: Literal["user", "assistant"] = "user") -> None:
-        """Add a note to the model to the transcript, or its own text."""
         self.turn.append(Said(role, self._plain(text)))
 
     def warn(self, message: str) -> None:
@@ -237,7 +235,6 @@ class Work:
             await self.end_subtask(success=success, summary=summary)
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
-        """End the current subtask, or this attempt at it, and advance to the next one."""
         try:
             level = await self.daemon.complete_subtask(success=success, summary=summary)
             if success and not level:

@@ -96,7 +96,6 @@ def _call_schema(tool: Tool, optional: Schema) -> Schema:
 
 
 def answer_of(calls: Sequence[ToolRequest], text: str) -> ModelAnswer:
-    """Return an answer with its reflection taken out of the calls."""
     acting, raw = list[ToolRequest](), list[Any]()
     for call in calls:
         args = dict(call.args)
@@ -152,7 +151,6 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
-    """Return the calls of an object; a reflection beside them is one, too, and comes first."""
     several, inner = value.get("tool_calls"), value.get("function")
     if isinstance(several, list):
         calls = [call for one in several if isinstance(one, dict) for call in _calls(one, known)]

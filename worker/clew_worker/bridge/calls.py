@@ -65,11 +65,9 @@ class ToolCalls:
         return self.hello.state
 
     async def refresh(self) -> None:
-        """Ask the daemon for the state as it is now."""
         self.hello = await self._daemon.greet(self._name)
 
     def begin(self) -> None:
-        """Begin a turn of the CLI."""
         self.effects = self._idle_calls = 0
         self.turn_over = asyncio.Event()
 

@@ -94,7 +94,6 @@ class CliRun:
             reading.cancel()
 
     async def stop(self) -> None:
-        """End it, and wait for its end."""
         if not self.ended.done():
             self._channel.shutdown(socket.SHUT_WR)
             await asyncio.wait((self.ended,), timeout=ANSWER_TIMEOUT_S)

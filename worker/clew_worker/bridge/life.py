@@ -31,7 +31,7 @@ from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRu
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway
-from clew_worker.bridge.tools import first_prompt, next_prompt, resume_prompt, warning
+from clew_worker.bridge.tools import first_prompt, next_prompt, warning
 from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn, Conversation
 from clew_worker.bridge.wire import PLACE, CliEnded
 
@@ -106,7 +106,7 @@ class Bridge:
     async def _work(self) -> None:
         goal = self._goal
         goal.take_news()  # the answer to hello has it
-        prompt = resume_prompt(goal.hello) if self._conversation.id else first_prompt(goal.hello)
+        prompt = first_prompt(goal.hello, resumed=self._resuming)
         while True:
             goal.begin()
             if not await self._turn(prompt):
@@ -173,7 +173,6 @@ class Bridge:
             raise CannotContinue("configuration", f"{why}. {START_FIX}") from None
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
-        """Take the events of a run until it ends."""
         reader = self._cli(self._conversation.used)
         async for line in run.lines():
             turn.count(line, run.bytes_read)

@@ -43,7 +43,6 @@ class Run(NamedTuple):
     held: contextlib.ExitStack
 
     def drain(self) -> None:
-        """Read what its standard error holds."""
         with contextlib.suppress(BlockingIOError):
             self.tail.extend(os.read(self.errors, PIPE_BYTES))
             del self.tail[:-TAIL_BYTES]
@@ -59,7 +58,6 @@ class CliStarter:
         self._run: Run | None = None
 
     def serve(self) -> int:
-        """Do what the bridge asks for until it hangs up."""
         while True:
             poll, run = select.poll(), self._run
             poll.register(self._sock, select.POLLIN)

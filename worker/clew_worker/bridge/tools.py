@@ -93,7 +93,6 @@ UNKNOWN_TOOL = "There is no tool {}. Available: " + ", ".join(tool.name for tool
 
 
 def judged_answer(judged: Judged) -> ToolAnswer:
-    """Return the answer to an action."""
     outcome = judged.outcome
     note = warning(judged.intervention) if judged.intervention else ""
     advice = joined(note, replan_text(judged.escalated_to))
@@ -117,7 +116,6 @@ def other_names(text: str) -> str:
 
 
 def warning(intervention: Advice) -> str:
-    """Return an intervention as the model reads it."""
     return f"Note from clew: {intervention.message}"
 
 
@@ -138,7 +136,6 @@ def running_answer(seq: int) -> ToolAnswer:
 
 
 def next_subtask_text(state: HelloState) -> str:
-    """Return the current subtask as the answer to the one before it."""
     return f"Next subtask: {state.subtask.description}" if state.subtask.open else ""
 
 
@@ -150,20 +147,11 @@ def joined(*parts: str) -> str:
 # ---- the prompts: the goal at first, then what is still to do
 
 
-def first_prompt(hello: HelloAnswer) -> str:
-    """Return the prompt of a new conversation, from the goal and its record."""
-    view = _view(hello)
-    rules = RULES.format(workspace=hello.spec.workspace)
-    known = (*told(view).values(), *learned(view), _latest(view))
-    return _paragraphs(rules, *known, feedback_text(hello.feedback), _now(hello.state))
-
-
-def resume_prompt(hello: HelloAnswer) -> str:
-    """Return the prompt that continues the CLI's own session after it was interrupted."""
-    view = _view(hello)
-    known, said = told(view), feedback_text(hello.feedback)
-    known_parts = known["finished"], known["subtask"], _latest(view)
-    return _paragraphs(INTERRUPTED, *known_parts, said, _now(hello.state))
+def first_prompt(hello: HelloAnswer, *, resumed: bool = False) -> str:
+    """Return the prompt of a new conversation, or the first to one that was interrupted, by the goal and its record."""
+    view, lead = _view(hello), RULES.format(workspace=hello.spec.workspace)
+    known = (*told(view).values(), *learned(view), _latest(view), feedback_text(hello.feedback))
+    return _paragraphs(INTERRUPTED if resumed else lead, *known, _now(hello.state))
 
 
 def next_prompt(
@@ -179,7 +167,6 @@ def next_prompt(
 
 
 def feedback_text(feedback: Sequence[str]) -> str:
-    """Return what people have said."""
     return _listed("A person says:", [f"- {line}" for line in feedback])
 
 

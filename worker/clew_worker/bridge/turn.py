@@ -156,7 +156,6 @@ class CliTurn:
         return CliCrashError(f"{self.cli.name} {what}" + (f": {said}" if said else ""))
 
     def lasting(self, what: str) -> CannotContinue:
-        """Return that a person is needed."""
         return CannotContinue("configuration", f"{self.cli.name} {what}")
 
     def _said(self, errors: str) -> str:

@@ -59,7 +59,6 @@ class CellStartError(Exception):
 
 
 def hung_up(fd: int) -> bool:
-    """Return whether the other end of a socket is closed."""
     poll = select.poll()
     poll.register(fd, select.POLLRDHUP)
     return any(events & (select.POLLHUP | select.POLLRDHUP) for _, events in poll.poll(0))
@@ -175,7 +174,6 @@ def _begin(wiring: Wiring, go: int) -> NoReturn:
 
 
 def _payload(box: sandbox.Box, guard: int) -> int:
-    """Be the payload: enter the sandbox, and run."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -69,7 +69,6 @@ class _StartingCell:
         return bool(data)
 
     def answer(self) -> Spawned | SpawnFailed:
-        """Return the answer for the daemon."""
         if self.pid and "warnings" in self.report:
             return Spawned(
                 id=self.id,
@@ -103,7 +102,6 @@ class NurseryServer:
         self._starting: list[_StartingCell] = []
 
     def serve(self) -> None:
-        """Answer requests until the daemon hangs up."""
         while True:
             ready, now = self._ready(), time.monotonic()
             for one in list(self._starting):

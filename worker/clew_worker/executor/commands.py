@@ -3,7 +3,8 @@
 The starter is in a Landlock domain inside the executor's: commands cannot trace or signal the executor and so cannot
 forge outcomes, but they can signal each other (a later `kill` ends an earlier server). The executor is the parent of
 each command (subreaper), so that its exit status comes from the kernel. Commands may kill the starter at any time; it
-is then started again. Where it cannot run as a program of its own, it stays a fork of the executor.
+is then started again. Where it cannot run as a program of its own, it stays a fork of the executor. The executor's own
+socket is here, too: pipes are emptied while it waits.
 """
 
 import contextlib
@@ -18,12 +19,13 @@ import socket
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from clew_shared.files import closing
+from clew_shared.wire import executor as ex
 from clew_worker.executor import starter
-from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel, landlock
 
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
@@ -47,7 +49,6 @@ class Capture:
         self._total = 0
 
     def add(self, data: bytes) -> None:
-        """Add the next piece."""
         self._total += len(data)
         room = self._head_max - len(self._head)
         self._head += data[:room]
@@ -56,7 +57,6 @@ class Capture:
             del self._tail[: -self._tail_max]
 
     def tail(self) -> str:
-        """Return the last lines so far."""
         return clean((self._head + self._tail)[-_TAIL_BYTES:].decode(errors="replace").strip(_TORN))
 
     def text(self) -> str:
@@ -77,13 +77,80 @@ def cut(text: str, limit: int) -> str:
     return capture.text()
 
 
-_CHUNK = 65536
+_WAITING_MAX = _DRAINED_MAX = 64
+_CHUNK, _POLL_S_MAX = 65536, 3_600.0
 _START_TIMEOUT_S = 10.0
 _STARTS_MAX = 3
 _NO_FORK = "cannot start the command: {}"
 _DRAIN_S = 0.2
 _SILENCE_S = 0.02
 _SAID_EVERY_S = 1.0
+
+
+class WireError(Exception):
+    """The daemon broke the protocol."""
+
+
+class Wire:
+    """The socket to the daemon; `closed` once the daemon has hung up."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
+        self._sock = sock
+        self._rest = b""
+        self._requests: deque[ex.ExecutorRequest] = deque()
+        self._drained: list[int] = []
+        self.closed = False
+
+    def send(self, message: ex.ExecutorAnswer) -> None:
+        """Send one answer; a daemon that has hung up is noticed at the next read."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._sock.sendall(ex.to_line(message))
+
+    def next_request(self) -> ex.ExecutorRequest | None:
+        """Wait for a request; None when the daemon has hung up."""
+        while not self._requests and not self.closed:
+            self.wait((), None)
+        return self._requests.popleft() if self._requests and not self.closed else None
+
+    def drain(self, fd: int) -> None:
+        """Own a pipe that a background process still writes to: read it from now on, and drop what comes."""
+        if len(self._drained) >= _DRAINED_MAX:
+            os.close(self._drained.pop(0))
+        self._drained.append(fd)
+
+    def wait(self, fds: tuple[int, ...], timeout_s: float | None) -> set[int]:
+        """Wait until one of `fds` is readable or a request came, at most an hour; return those that are readable."""
+        poll = select.poll()
+        for fd in (*fds, *self._drained, self._sock.fileno()):
+            poll.register(fd, select.POLLIN)
+        timeout_ms = None if timeout_s is None else min(max(timeout_s, 0), _POLL_S_MAX) * 1000
+        ready = {fd for fd, _ in poll.poll(timeout_ms)}
+        for fd in ready.intersection(self._drained):
+            if not os.read(fd, _CHUNK):
+                self._drained.remove(fd)
+                os.close(fd)
+        if self._sock.fileno() in ready:
+            with contextlib.suppress(BlockingIOError):
+                self._read()
+        return ready.intersection(fds)
+
+    def pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self.closed and (left := until - time.monotonic()) > 0:
+            self.wait((), left)
+
+    def _read(self) -> None:
+        data = b""
+        with contextlib.suppress(ConnectionResetError):
+            data = self._sock.recv(_CHUNK, socket.MSG_DONTWAIT)
+        self.closed = self.closed or not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > ex.LINE_BYTES_MAX:
+            raise WireError(f"a line of more than {ex.LINE_BYTES_MAX} bytes")
+        self._requests.extend(map(ex.read_request, lines))
+        if len(self._requests) > _WAITING_MAX:
+            raise WireError(f"more than {_WAITING_MAX} requests are waiting")
 
 
 class CommandError(Exception):
@@ -102,8 +169,7 @@ class Commands:
         self._folder = folder
         self._rules = rules
         self._open_files = open_files
-        self.starter = 0
-        """The pid of the starter, 0 for none."""
+        self.starter = 0  # its pid, 0 for none
         self._sock: socket.socket | None = None
         self._as_program = True
         self._env: dict[str, str] = {}  # in place of the executor's own
@@ -190,7 +256,6 @@ class Commands:
         self._wire.drain(read_fd)
 
     def close(self) -> None:
-        """End the starter, which exits when its socket closes."""
         if pid := self._forget():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)

@@ -25,13 +25,12 @@ from clew_shared.wire import executor as ex
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.attribution import Attribution
-from clew_worker.executor.commands import Commands, cut
+from clew_worker.executor.commands import Commands, Wire, WireError, cut
 from clew_worker.executor.proof.look import Prover
 from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.tools import registry as tools
 from clew_worker.executor.tools.files import ToolContext, ToolOutcome
-from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.sandbox.kernel import descendants
@@ -64,7 +63,6 @@ class ExecutorServer:
         )
 
     def serve(self) -> int:
-        """Answer requests until the daemon hangs up."""
         self._wire.send(ex.ExecutorReady())
         while (request := self._wire.next_request()) is not None:
             self._commands.reap()

@@ -122,7 +122,6 @@ class Workspace:
         raise PathError(_OUTSIDE.format(path))
 
     def _resolved(self, path: str) -> str:
-        """Follow every link of a path; relative to the workspace again."""
         return self._below(os.path.realpath(Path(self.root, self.relative(path))), path)
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
@@ -150,7 +149,6 @@ class Workspace:
         return fd, info
 
     def open_folder(self, path: str) -> int:
-        """Open a folder for reading; PathError if there is none."""
         try:
             return self.open(path, FOLDER)
         except NotADirectoryError as error:

@@ -3,10 +3,8 @@
 It deals with paths, rights and system calls, not with goals, actions or protocols.
 """
 
-import contextlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from clew_shared.files import closing
 from clew_shared.wire.nursery import CellSpec, SandboxReport
@@ -20,19 +18,11 @@ _HINT = 'set [sandbox] mode = "best_effort" to run without it, or "off" to run w
 _LACKS = "what an older one lacks is in docs/security.md, Mechanisms"
 _NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm=landlock,...)"
 
-_SETTINGS = (
-    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "an AppArmor profile with `userns` for clew's Python, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-)
-_ELSEWHERE = "in a container: allow unshare and mount in its seccomp and AppArmor profiles"
 _NO_NAMESPACES = (
     "no PID, mount and IPC namespace: user namespaces are not permitted here. A process of clew guards the workers "
-    "instead; what that lacks is in docs/security.md, Mechanisms. To allow namespaces: "
+    "instead; what that lacks is in docs/security.md, Mechanisms. To allow namespaces, whichever is in the way: sysctl "
+    "kernel.unprivileged_userns_clone=1; sysctl user.max_user_namespaces=15000; an AppArmor profile with `userns` for "
+    "clew's Python; in a container, unshare and mount in its seccomp and AppArmor profiles"
 )
 _NO_OVERLAY = (
     "no overlay of a workspace: where a proof needs it, checks run a second time in a copy, which takes as long as "
@@ -58,7 +48,7 @@ def probe() -> SandboxReport:
     landlocked = f"{_NO_LANDLOCK}: {_HINT}" if not abi else old
     sentences = (
         (abi >= landlock.SCOPES_ABI, landlocked),
-        (pidns, _of_namespaces()),
+        (pidns, _NO_NAMESPACES),
         (overlays, _NO_OVERLAY),
         (seccomp.available, _NO_SECCOMP),
     )
@@ -157,9 +147,8 @@ class Box:
         box = self.spec.sandbox
         if self.spec.kind != "executor" or box.mode == "off" or not self.report.landlock_abi:
             return -1
-        if not box.store:
-            return landlock.inner_ruleset()
-        hidden = box.model_copy(update={"store": "", "hide": (*box.hide, box.store)})
+        hide = (*box.hide, box.store) if box.store else box.hide
+        hidden = box.model_copy(update={"store": "", "hide": hide})
         return self._ruleset(self.spec.model_copy(update={"sandbox": hidden}))
 
     def _ruleset(self, spec: CellSpec, refused: int = 0, ports: tuple[int, ...] = ()) -> int:
@@ -168,12 +157,3 @@ class Box:
             return landlock.ruleset(granted, refused, ports)
         except grants.TooManyPathsError as error:
             raise SandboxError(str(error)) from error
-
-
-def _of_namespaces() -> str:
-    """Return the consequences of missing namespaces, and the setting that would allow them."""
-    for name, forbidding, fix in _SETTINGS:
-        with contextlib.suppress(OSError):
-            if Path("/proc/sys", name).read_text().strip() == forbidding:
-                return _NO_NAMESPACES + fix
-    return _NO_NAMESPACES + _ELSEWHERE

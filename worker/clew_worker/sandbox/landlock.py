@@ -95,16 +95,6 @@ def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) ->
     return fd
 
 
-def inner_ruleset() -> int:
-    """Make a ruleset that leaves files alone, but allows no tracing or signalling of processes outside.
-
-    Any domain refuses tracing of processes outside it. ABIs without scopes need some right to
-    handle: making devices, which no cell may do anyway.
-    """
-    version = abi()
-    return _create(version, Right.MAKE_CHAR | Right.MAKE_BLOCK, _SCOPES)
-
-
 def restrict(ruleset_fd: int) -> None:
     """Enter the domain of a ruleset, irrevocably; needs no_new_privs."""
     kernel.syscall(_RESTRICT_SELF, "landlock_restrict_self", ruleset_fd, 0)

@@ -110,7 +110,6 @@ def _writable_mounts(paths: list[str]) -> list[str]:
 
 
 def _links(paths: list[str]) -> dict[str, str]:
-    """Return every link on the way to these paths, with its target."""
     found: dict[str, str] = {}
     todo = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - `..` after a link counts
     while todo:

@@ -13,8 +13,7 @@ from typing import IO
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import NO_EDIT, NO_LONGER
 from clew_shared.wire.executor import ToolResult
-from clew_worker.executor.commands import Commands, clean, cut
-from clew_worker.executor.wire import Wire
+from clew_worker.executor.commands import Commands, Wire, clean, cut
 from clew_worker.executor.workspace import MissingError, PathError, TooLargeError, Workspace
 
 
@@ -138,7 +137,6 @@ WHOLE_BYTES_MAX = 16 * 1024 * 1024
 
 
 def is_binary(head: bytes) -> bool:
-    """Return whether the head of a file looks binary."""
     return b"\0" in head
 
 

@@ -66,7 +66,6 @@ def _walk(
 
 
 def list_files(context: ToolContext, path: str = ".", depth: int = _DEPTH) -> ToolOutcome:
-    """List a folder, one path a line, folders with a slash at the end."""
     workspace = context.workspace
     folder = workspace.relative(path)
     os.close(workspace.open_folder(folder))
@@ -250,7 +249,6 @@ def run_cmd(
 
 
 def wait(context: ToolContext, seconds: float) -> ToolOutcome:
-    """Wait, at most as long as an action may take."""
     context.wire.pause(min(seconds, context.timeout_s))
     return ToolOutcome("success", "")
 

@@ -65,7 +65,6 @@ class GitState:
         return b""
 
     def _folder(self) -> Path | None:
-        """Find the repository of a work tree's root, `.git` files included."""
         dot_git = self._root / ".git"
         try:
             if dot_git.is_dir():
@@ -172,7 +171,6 @@ def _entries(data: bytes) -> Iterator[tuple[int, bytes, int, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read git's offset encoding: the value, and where it ends."""
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:

@@ -168,7 +168,6 @@ def blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
 
 
 def blob_id(data: bytes) -> str:
-    """Return the name that git gives a content."""
     return blob_hash(len(data), data).hexdigest()
 
 
