@@ -114,7 +114,7 @@ LIFE = [
     calls((KEY, {KEY: KEY, "password": "in plain words"})),
     says(f"I say {KEY} and propose nothing."),
     calls(("finish", {"summary": f"found {KEY}"})),
-    fails(500, f"who are you, {KEY}?", retry_after_ms=1),
+    fails(500, f"who are you, {KEY}?"),
     Reply(f"no completion for {KEY}".encode(), 200),
     fails(401, f"the key {KEY} is not known here"),
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from clew_worker.bridge.cell import CliRun
 from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded
 from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
-from clew_worker.bridge.wire import CliEnded, CliStarted, StartCli, packet
+from clew_worker.bridge.wire import CliEnded, StartCli, packet
 from clew_worker.sandbox import interpreter
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
@@ -202,18 +202,22 @@ def starter(tmp_path, monkeypatch):
 
 
 def started(sock, *argv, **order):
-    sock.send(packet(StartCli(argv=argv, env=dict(os.environ), **order)))
-    data, fds, _, _ = socket.recv_fds(sock, 1 << 16, 2)
-    return CliStarted.model_validate_json(data), fds
+    """Start a CLI; its standard output, and how it has ended."""
+    out, out_w = os.pipe()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    message = packet(StartCli(argv=argv, env=dict(os.environ), **order))
+    with theirs:
+        socket.send_fds(sock, [message], [out_w, theirs.fileno()])
+    os.close(out_w)
+    with ours, os.fdopen(out, "rb") as lines:
+        ended = CliEnded.model_validate_json(ours.recv(1 << 16))
+        return lines.read(), ended
 
 
 def test_a_cli_needs_no_disk_and_the_end_of_its_complaints_is_kept(starter):
     script = "cat >&2; head -c 1000000 /dev/zero >&2; echo last >&2; exec wc -c <&0"
-    answer, (out, run) = started(starter, "sh", "-c", script, stdin="x" * 150_000)
-    assert not answer.fault
-    with socket.socket(fileno=run) as channel, os.fdopen(out, "rb") as lines:
-        ended = CliEnded.model_validate_json(channel.recv(1 << 16))
-        assert lines.read() == b"0\n"
+    said, ended = started(starter, "sh", "-c", script, stdin="x" * 150_000)
+    assert (said, ended.fault) == (b"0\n", "")
     assert ended.errors.endswith("last")
     assert len(ended.errors) < 4_000
 
@@ -223,9 +227,9 @@ def test_why_a_cli_cannot_be_started_says_whether_to_try_again(
     starter, monkeypatch, number, temporary
 ):
     monkeypatch.setattr(os, "pipe2", Mock(side_effect=OSError(number, "no")))
-    answer, _ = started(starter, "true")
-    assert answer.fault
-    assert answer.temporary == temporary
+    _, ended = started(starter, "true")
+    assert ended.fault
+    assert ended.temporary == temporary
 
 
 def test_only_the_sessions_survive_and_no_link_is_followed(tmp_path):

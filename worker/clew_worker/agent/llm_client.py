@@ -134,20 +134,17 @@ class LlmClient:
         body |= {"temperature": warmth, "max_tokens": max_tokens}
         body |= {"tools": tools or None, "response_format": response_format}
         wanted = {k: v for k, v in body.items() if v is not None and k not in self._unwanted}
-        return await self._persistently(wanted)
-
-    async def _persistently(self, body: dict[str, object]) -> Completion:
         pause_s = PAUSE_FIRST_S
         for tries_left in range(TRIES - 1, -1, -1):
             try:
                 async with self._slot():
-                    return await self._once(body)
+                    return await self._once(wanted)
             except Unsupported as fault:
-                named = {key for key in _OPTIONAL if key in body and key in str(fault)}
+                named = {key for key in _OPTIONAL if key in wanted and key in str(fault)}
                 if not (tries_left and named):
                     raise
                 self._unwanted |= named
-                body = {key: value for key, value in body.items() if key not in named}
+                wanted = {key: value for key, value in wanted.items() if key not in named}
                 continue
             except Temporary as fault:
                 wait_s, most_s = pause_s, PAUSE_IN_PLACE_MAX_S
@@ -305,11 +302,10 @@ def _server_message(body: bytes) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the server's own retry time (seconds, milliseconds or a date), None if it is too late to wait for."""
-    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after", "")
-    wait_s = math.inf
+    """Return the server's own retry time (seconds or a date), None if it is too late to wait for."""
+    value, wait_s = headers.get("retry-after", ""), math.inf
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         wait_s = parsedate_to_datetime(value).timestamp() - time.time()
     with contextlib.suppress(ValueError):
-        wait_s = float(milliseconds) / 1000 if milliseconds else float(value)
+        wait_s = float(value)
     return max(wait_s, 0.0) if wait_s <= RETRY_AFTER_MAX_S else None

@@ -5,39 +5,26 @@ What runs there is not trusted: whatever is no valid answer ends the bridge with
 
 import asyncio
 import math
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Self, TypeVar
+from typing import Self
 
+from clew_shared.files import closing
 from clew_shared.files.pipes import PipeReader
 from clew_shared.wire.framing import WireMessage
-from clew_worker.bridge.wire import (
-    PACKET_BYTES_MAX,
-    CliEnded,
-    CliReady,
-    CliStarted,
-    PutFiles,
-    StartCli,
-    packet,
-)
+from clew_worker.bridge import wire
+from clew_worker.bridge.wire import CliEnded, PutFiles
 
-LINE_BYTES_MAX = 1 << 20
-"""What is longer is cut: such a line is no event that matters."""
-
+LINE_BYTES_MAX = 1 << 20  # what is longer is cut: such a line is no event that matters
 ANSWER_TIMEOUT_S, CHUNK = 30.0, 1 << 16
 DRAIN_S, LEFT_S = 0.5, 10.0
 """How long its output is waited for after its end, and read in all: what could not be ended may hold it open."""
 
-M = TypeVar("M", bound=WireMessage)
-
 
 class CellGoneError(Exception):
     """The CLI's cell has ended, or does not answer."""
-
-
-class CliFaultError(Exception):
-    """The CLI cannot be started; the text says why, and the second argument whether a later try may work."""
 
 
 class CliRun:
@@ -52,9 +39,8 @@ class CliRun:
     async def _end(self) -> CliEnded:
         loop = asyncio.get_running_loop()
         try:
-            return CliEnded.model_validate_json(
-                await loop.sock_recv(self._channel, PACKET_BYTES_MAX)
-            )
+            data = await loop.sock_recv(self._channel, wire.PACKET_BYTES_MAX)
+            return CliEnded.model_validate_json(data)
         except (OSError, ValueError) as error:
             raise CellGoneError("the CLI's cell has ended") from error
         finally:
@@ -100,15 +86,25 @@ class CliRun:
 
 
 class CliCell:
-    """The cell of a bridge's CLI; use it as `async with`. One request at a time; raises CellGoneError."""
+    """The cell of a bridge's CLI; use it as `async with`; raises CellGoneError."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sock.setblocking(False)
 
     async def __aenter__(self) -> Self:
-        self.ready, fds = await self._answer(CliReady, 1)
-        self.listener = socket.socket(fileno=fds[0])
+        loop, readable = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._sock, readable.set)
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                await readable.wait()
+            data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 1)
+            self.ready = wire.CliReady.model_validate_json(data)
+            self.listener = socket.socket(fileno=fds[0])
+        except (OSError, ValueError, IndexError) as error:
+            raise CellGoneError("the CLI's cell has ended, or does not answer") from error
+        finally:
+            loop.remove_reader(self._sock)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -122,32 +118,23 @@ class CliCell:
             await self._send(PutFiles(files={name: text}))
 
     async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
-        """Start the CLI; raises CliFaultError where it cannot be started."""
-        await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
-        started, fds = await self._answer(CliStarted, 2)
-        if started.fault:
-            raise CliFaultError(started.fault, started.temporary)
-        return CliRun(fds[0], socket.socket(fileno=fds[1]))
+        """Start the CLI; whether that has failed is said by the end of the run."""
+        out, out_w = os.pipe2(os.O_CLOEXEC)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        run = CliRun(out, ours)
+        with theirs, closing(out_w):
+            order = wire.StartCli(argv=argv, env=dict(env), stdin=stdin)
+            await self._send(order, out_w, theirs.fileno())
+        return run
 
-    async def _send(self, message: WireMessage) -> None:
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._sock, packet(message))
-        except OSError as error:
-            raise CellGoneError("the CLI's cell has ended") from error
-
-    async def _answer(self, kind: type[M], count: int) -> tuple[M, list[int]]:
-        """Return the next message, with so many descriptors unless it is a fault."""
-        loop, readable = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._sock, readable.set)
+    async def _send(self, message: WireMessage, *fds: int) -> None:
+        loop, writable = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_writer(self._sock, writable.set)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                await readable.wait()
-            data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, count)
-            message = kind.model_validate_json(data)
-        except (OSError, ValueError) as error:
-            raise CellGoneError("the CLI's cell has ended, or does not answer") from error
+                await writable.wait()
+            socket.send_fds(self._sock, [wire.packet(message)], fds)
+        except OSError as error:
+            raise CellGoneError("the CLI's cell has ended, or reads nothing") from error
         finally:
-            loop.remove_reader(self._sock)
-        if len(fds) != count and not (isinstance(message, CliStarted) and message.fault):
-            raise CellGoneError("the CLI's cell gave a wrong answer")
-        return message, fds
+            loop.remove_writer(self._sock)

@@ -27,7 +27,7 @@ from clew_worker.agent.client import (
     live,
 )
 from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
+from clew_worker.bridge.cell import CellGoneError, CliCell, CliRun
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway
@@ -163,14 +163,7 @@ class Bridge:
         await self._cell.put(launch.files)
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**inherited, **launch.env, "HOME": ready.home, "TMPDIR": ready.tmp, "TZ": "UTC"}
-        try:
-            return await self._cell.start(launch.argv, env, launch.stdin)
-        except CliFaultError as fault:
-            said, temporary = fault.args
-            why = f"{self._cli.name} cannot be started: {said}"
-            if temporary:
-                raise CannotContinue("temporary", why) from None
-            raise CannotContinue("configuration", f"{why}. {START_FIX}") from None
+        return await self._cell.start(launch.argv, env, launch.stdin)
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
         reader = self._cli(self._conversation.used)
@@ -183,6 +176,11 @@ class Bridge:
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(id=turn.session, attempt=self._attempt))
         end = await run.ended
+        if end.fault:
+            why = f"{self._cli.name} cannot be started: {end.fault}"
+            if end.temporary:
+                raise CannotContinue("temporary", why)
+            raise CannotContinue("configuration", f"{why}. {START_FIX}")
         if turn.ended is None:
             for line in end.errors.encode().splitlines():  # some faults are reported only there
                 for event in reader.feed(line):

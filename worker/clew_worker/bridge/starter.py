@@ -20,10 +20,9 @@ from typing import NamedTuple
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.files import closing, remove_tree
 from clew_shared.text.plain import plain
-from clew_shared.wire.framing import WireMessage
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import relay, wire
-from clew_worker.bridge.wire import PLACE, PLACE_BYTES_MAX, PutFiles, StartCli
+from clew_worker.bridge.wire import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
 from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
@@ -73,18 +72,14 @@ class CliStarter:
                 return ExitCode.OK
 
     def _serve_one(self) -> bool:
-        data = self._sock.recv(wire.PACKET_BYTES_MAX)
-        if not data:
-            return False
-        match wire.read_order(data):
-            case PutFiles() as order:
-                self._put(order)
-            case StartCli() as order:
-                self._start(order)
-        return True
-
-    def _send(self, message: WireMessage, *fds: int) -> None:
-        socket.send_fds(self._sock, [wire.packet(message)], list(fds))
+        data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 2)
+        if data:
+            match wire.read_order(data):
+                case PutFiles() as order:
+                    self._put(order)
+                case StartCli() as order:
+                    self._start(order, *fds)
+        return bool(data)
 
     def _put(self, order: PutFiles) -> None:
         if order.kept is not None:
@@ -97,20 +92,19 @@ class CliStarter:
             with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
 
-    def _start(self, order: StartCli) -> None:
+    def _start(self, order: StartCli, out: int, run: int) -> None:
         """Start the CLI; `errors` is also open for writing here, so that it has no end."""
         with contextlib.ExitStack() as given, contextlib.ExitStack() as held:
+            given.callback(os.close, out)
+            channel = held.enter_context(socket.socket(fileno=run))
             try:
-                out, out_w = _pipe(given)
                 errors, errors_w = _pipe(held)
                 os.set_blocking(errors, False)
-                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                channel, far = held.enter_context(ours), given.enter_context(theirs)
                 cli = subprocess.Popen(
                     order.argv,
                     env=order.env,
                     stdin=_holding(order.stdin.encode(), given),
-                    stdout=out_w,
+                    stdout=out,
                     stderr=errors_w,
                     start_new_session=True,
                 )
@@ -120,10 +114,9 @@ class CliStarter:
                 held.callback(os.close, watch)
             except (OSError, ValueError) as error:
                 no_room = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-                temporary = no_room or is_shortage(error)
-                self._send(wire.CliStarted(fault=plain(error), temporary=temporary))
+                fault, temporary = plain(error), no_room or is_shortage(error)
+                _report(channel, CliEnded(fault=fault, temporary=temporary))
             else:
-                self._send(wire.CliStarted(), out, far.fileno())
                 self._run = Run(cli, watch, channel, errors, bytearray(), held.pop_all())
 
     def _end(self, run: Run) -> None:
@@ -138,9 +131,14 @@ class CliStarter:
         run.drain()
         self._run = None
         errors = run.tail.decode(errors="replace").strip()
-        report = wire.CliEnded(code=code if code >= 0 else SIGNAL_BASE - code, errors=errors)
-        with contextlib.suppress(OSError), run.held:  # the bridge may have ended
-            run.channel.send(wire.packet(report))
+        with run.held:
+            code = code if code >= 0 else SIGNAL_BASE - code
+            _report(run.channel, CliEnded(code=code, errors=errors))
+
+
+def _report(channel: socket.socket, ended: CliEnded) -> None:
+    with contextlib.suppress(OSError):  # the bridge may have ended
+        channel.send(wire.packet(ended))
 
 
 def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:

@@ -3,8 +3,7 @@
 bridge                              starter
                         <- CliReady + [listener]        once
 PutFiles                ->                              as often as needed, before a start
-StartCli                ->
-                        <- CliStarted + [stdout, run]   no descriptors with a `fault`
+StartCli + [stdout, run]->
 
 `run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
 """
@@ -31,7 +30,7 @@ class PutFiles(WireMessage):
 
 
 class StartCli(WireMessage):
-    """Start the CLI; `env` is its whole environment."""
+    """Start the CLI; `env` is its whole environment. Comes with its standard output, and with `run`."""
 
     type: Literal["start"] = "start"
     argv: tuple[str, ...]
@@ -53,18 +52,16 @@ class CliReady(WireMessage):
     conversation: str = Field(default="", repr=False)
 
 
-class CliStarted(WireMessage):
-    """The CLI runs, or cannot be started, for the reason in `fault`; `temporary`: a later try may work."""
+class CliEnded(WireMessage):
+    """How the CLI has ended: `code` as a shell gives it, and the end of what it printed to standard error.
 
+    With a `fault` it could not be started, for that reason; `temporary`: a later try may work.
+    """
+
+    code: int = 0
+    errors: str = ""
     fault: str = ""
     temporary: bool = False
-
-
-class CliEnded(WireMessage):
-    """How the CLI has ended: `code` as a shell gives it, and the end of what it printed to standard error."""
-
-    code: int
-    errors: str = ""
 
 
 Order = PutFiles | StartCli

@@ -10,7 +10,6 @@ import errno
 import gc
 import importlib
 import json
-import math
 import os
 import select
 import signal
@@ -41,7 +40,7 @@ _WITH_LLM = ("httpcore2", "anyio._backends._asyncio", "truststore")
 """What the first request of a process imports: it takes longer than the rest of a restart."""
 
 _VERSION = version("clew")
-_SPAWN_TIMEOUT_S = 10.0
+_SPAWN_TIMEOUT_S, _TICK_MS = 10.0, 200
 _DESCRIPTORS_MAX = 3
 _UCRED = struct.Struct("iII")
 _NOTE_BYTES_MAX = 16 * 1024
@@ -119,14 +118,11 @@ class NurseryServer:
                 return
 
     def _ready(self) -> set[int]:
-        """Wait for a message; return an empty set when a cell is late."""
+        """Wait for a message, while a cell starts for a moment only: it may be late."""
         poll = select.poll()
         for one in (self._control, *(c.reports for c in self._starting)):
             poll.register(one, select.POLLIN)
-        soonest = min((one.late_at for one in self._starting), default=math.inf)
-        left_s = max(0.0, soonest - time.monotonic())
-        found = poll.poll(None if left_s == math.inf else math.ceil(1000 * left_s))
-        return {fd for fd, _ in found}
+        return {fd for fd, _ in poll.poll(_TICK_MS if self._starting else None)}
 
     def serve_one(self) -> bool:
         """Begin with one request; return False when the daemon has hung up."""

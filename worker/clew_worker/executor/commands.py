@@ -19,7 +19,6 @@ import socket
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -77,7 +76,7 @@ def cut(text: str, limit: int) -> str:
     return capture.text()
 
 
-_WAITING_MAX = _DRAINED_MAX = 64
+_DRAINED_MAX = 64
 _CHUNK, _POLL_S_MAX = 65536, 3_600.0
 _START_TIMEOUT_S = 10.0
 _STARTS_MAX = 3
@@ -98,7 +97,6 @@ class Wire:
         sock.setblocking(True)
         self._sock = sock
         self._rest = b""
-        self._requests: deque[ex.ExecutorRequest] = deque()
         self._drained: list[int] = []
         self.closed = False
 
@@ -109,9 +107,10 @@ class Wire:
 
     def next_request(self) -> ex.ExecutorRequest | None:
         """Wait for a request; None when the daemon has hung up."""
-        while not self._requests and not self.closed:
+        while b"\n" not in self._rest and not self.closed:
             self.wait((), None)
-        return self._requests.popleft() if self._requests and not self.closed else None
+        line, _, self._rest = self._rest.partition(b"\n")
+        return None if self.closed else ex.read_request(line)
 
     def drain(self, fd: int) -> None:
         """Own a pipe that a background process still writes to: read it from now on, and drop what comes."""
@@ -145,12 +144,9 @@ class Wire:
         with contextlib.suppress(ConnectionResetError):
             data = self._sock.recv(_CHUNK, socket.MSG_DONTWAIT)
         self.closed = self.closed or not data
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest += data
         if len(self._rest) > ex.LINE_BYTES_MAX:
             raise WireError(f"a line of more than {ex.LINE_BYTES_MAX} bytes")
-        self._requests.extend(map(ex.read_request, lines))
-        if len(self._requests) > _WAITING_MAX:
-            raise WireError(f"more than {_WAITING_MAX} requests are waiting")
 
 
 class CommandError(Exception):

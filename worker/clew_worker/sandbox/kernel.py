@@ -200,14 +200,6 @@ def sync_disk(fd: int) -> None:
 _CAPABILITY_HEADER = struct.pack("Ii", 0x2008_0522, 0)  # version 3, of this process
 
 
-def capabilities() -> int:
-    """Return the capabilities that this process may use, as a mask of their numbers."""
-    data = ctypes.create_string_buffer(24)
-    _call(_libc.capget, "capget", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
-    _, low, _, _, high, _ = struct.unpack("6I", data.raw)
-    return int(low | high << 32)
-
-
 def seccomp_filter(program: bytes) -> None:
     """Install a BPF program of struct sock_filter; needs no_new_privs."""
     raw = ctypes.create_string_buffer(program, len(program))
@@ -243,10 +235,16 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
     with contextlib.suppress(OSError):
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     # root in a container has fewer than root outside, and asking for more is refused
-    mask = sum(1 << number for number in kept) & capabilities()
+    header, held = (
+        ctypes.create_string_buffer(_CAPABILITY_HEADER, 8),
+        ctypes.create_string_buffer(24),
+    )
+    _call(_libc.capget, "capget", header, held)
+    _, low, _, _, high, _ = struct.unpack("6I", held.raw)
+    mask = sum(1 << number for number in kept) & (low | high << 32)
     low, high = mask & 0xFFFF_FFFF, mask >> 32  # effective and permitted; none are inherited
     data = struct.pack("6I", low, low, 0, high, high, 0)
-    _call(_libc.capset, "capset", ctypes.create_string_buffer(_CAPABILITY_HEADER, 8), data)
+    _call(_libc.capset, "capset", header, data)
 
 
 def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:

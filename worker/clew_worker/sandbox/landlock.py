@@ -49,14 +49,24 @@ def abi() -> int:
         return 0
 
 
-def _create(version: int, rights: Right, scoped: int, network: int = 0) -> int:
-    values = [int(rights)]
-    if version >= NETWORK_ABI:
-        values.append(network)
-    if version >= SCOPES_ABI:
-        values.append(scoped)
-    raw = struct.pack(f"{len(values)}Q", *values)
-    return kernel.syscall(_CREATE_RULESET, "landlock_create_ruleset", raw, len(raw), 0)
+def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) -> int:
+    """Make a ruleset that allows only `grants` and confines signals; return its descriptor.
+
+    `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both, the latter but for `ports` (from ABI 4 on).
+    """
+    version, handled = abi(), _ALL
+    for since, right in ((5, Right.IOCTL_DEV), (3, Right.TRUNCATE), (2, Right.REFER)):
+        if version < since:
+            handled &= ~right
+    fields = 1 + (version >= NETWORK_ABI) + (version >= SCOPES_ABI)  # an older kernel takes fewer
+    raw = struct.pack("3Q", int(handled), network, _SCOPES)[: 8 * fields]
+    fd = kernel.syscall(_CREATE_RULESET, "landlock_create_ruleset", raw, len(raw), 0)
+    for path, rights in grants:
+        _add(fd, path, rights & handled)
+    for port in ports if version >= NETWORK_ABI else ():
+        rule = struct.pack("=QQ", CONNECT_TCP, port)
+        _add_rule(fd, _RULE_NET_PORT, rule, f"port {port}")
+    return fd
 
 
 def _add(ruleset_fd: int, path: str, rights: Right) -> None:
@@ -75,24 +85,6 @@ def _add(ruleset_fd: int, path: str, rights: Right) -> None:
 
 def _add_rule(ruleset_fd: int, kind: int, rule: bytes, what: str) -> None:
     kernel.syscall(_ADD_RULE, f"landlock_add_rule {what}", ruleset_fd, kind, rule, 0)
-
-
-def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) -> int:
-    """Make a ruleset that allows only `grants` and confines signals; return its descriptor.
-
-    `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both, the latter but for `ports` (from ABI 4 on).
-    """
-    version, handled = abi(), _ALL
-    for since, right in ((5, Right.IOCTL_DEV), (3, Right.TRUNCATE), (2, Right.REFER)):
-        if version < since:
-            handled &= ~right
-    fd = _create(version, handled, _SCOPES, network)
-    for path, rights in grants:
-        _add(fd, path, rights & handled)
-    for port in ports if version >= NETWORK_ABI else ():
-        rule = struct.pack("=QQ", CONNECT_TCP, port)
-        _add_rule(fd, _RULE_NET_PORT, rule, f"port {port}")
-    return fd
 
 
 def restrict(ruleset_fd: int) -> None:

@@ -130,7 +130,7 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-_SNIFF_BYTES = 8192
+_SNIFF_BYTES, _CHUNK = 8192, 65536
 _READ_S = 10.0
 _LOST_SHOWN, _LOST_CHARS = 3, 60
 WHOLE_BYTES_MAX = 16 * 1024 * 1024
@@ -171,21 +171,19 @@ def read_file(
 def _read_lines(
     file: IO[bytes], path: str, start: int, most: int | None, limit: int
 ) -> ToolOutcome:
-    last = None if most is None else start + most - 1
-    text = bytearray()
-    number = 0
-    while last is None or number < last:
+    skipped, text = 0, bytearray()
+    while skipped < start - 1 and (piece := file.readline(_CHUNK)):
+        skipped += piece.endswith(b"\n") or len(piece) < _CHUNK
+    for number in itertools.count(start) if most is None else range(start, start + most):
         room = limit - len(text)
-        line = file.readline(room + 1 if number + 1 >= start else limit + 1)
+        line = file.readline(room + 1)
+        if len(line) > room:
+            return _cut_short(text, line[:room], number)
         if not line:
             break
-        if number + 1 >= start and len(line) > room:
-            return _cut_short(text, line[:room], number + 1)
-        if number + 1 >= start:
-            text += line
-        number += line.endswith(b"\n") or len(line) <= limit
-    if number < start and start > 1:
-        return ToolOutcome("error", f"{path} has only {number} lines", changed=False)
+        text += line
+    if not text and start > 1:
+        return ToolOutcome("error", f"{path} has only {skipped} lines", changed=False)
     return ToolOutcome("success", clean(text.decode(errors="replace")), changed=False)
 
 
