@@ -211,7 +211,7 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:
     """Return the part of the config that a built-in agent gets: its own table, `[context]`, `[playbook]`; no key."""
     return {
-        "agent": agent.model_dump(mode="json", exclude_none=True),
+        "agent": agent.model_dump(mode="json"),
         "context": settings.context.model_dump(mode="json", exclude={"models"}),
         "playbook": settings.playbook.model_dump(mode="json"),
     }

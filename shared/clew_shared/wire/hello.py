@@ -215,7 +215,7 @@ class ContextOptions(ContextSettings, strict=False, extra="allow"):
 class AgentOptions(AnswerModel, extra="allow"):
     """The agent's own table, as far as the llm agent reads it."""
 
-    base_url: str = ""
+    base_url: Annotated[str, BeforeValidator(lambda url: url or "")] = ""
     model: str = ""
     mode: Literal["auto", "tools", "json"] = "auto"
     temperature: float | None = None

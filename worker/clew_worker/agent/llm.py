@@ -148,10 +148,7 @@ class LlmAgent:
         return max(min(wanted, most), ANSWER_TOKENS_MIN)
 
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
-        """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain).
-
-        A grammar then cannot repeat the call; another list of native tools costs the cached prompt.
-        """
+        """Return the tools without the one just refused, and `finish` while checks fail (native: once in vain)."""
         memory, withheld = self._memory, set[str]()
         json = memory.prompt.mode == "json"
         if json or memory.refusals > 1:

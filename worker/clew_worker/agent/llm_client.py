@@ -83,10 +83,7 @@ class Unsupported(LlmError):
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: text, calls in order, why it ended (`stop`, ...); `served` is what the server says that it runs.
-
-    A call is the name of a tool with its arguments, the text that the model wrote.
-    """
+    """One answer: text, calls (name, arguments as written), why it ended, what the server says that it runs."""
 
     text: str = ""
     calls: tuple[tuple[str, object], ...] = ()

@@ -147,16 +147,14 @@ class AgentFinished(Exception):
 
 
 class Work:
-    """Carries out the calls of the model; raises `AgentFinished` where the goal is over for this agent.
-
-    `in_vain` is how often finishing was asked for with nothing changed since the checks failed; -1: not even once
-    refused.
-    """
+    """Carries out the calls of the model; raises `AgentFinished` where the goal is over for this agent."""
 
     def __init__(self, daemon: AgentClient, memory: Memory) -> None:
         self.daemon = daemon
         self.memory = memory
-        self.in_vain = 0
+        self.in_vain = (
+            0  # finishes with nothing changed since the checks failed; -1: none refused yet
+        )
         self._asked_to_begin = self._slow = False
         self._checked_at = -1
         self._notes = CheckNotes()
@@ -286,10 +284,7 @@ class Work:
         self.memory.answer("finish", {"summary": summary}, told)
 
     async def check_after_change(self) -> None:
-        """Have the checks of a small goal run after a change, and show the model what still fails.
-
-        Else it learns only from a `finish` that is not accepted that a part is missing.
-        """
+        """Have the checks of a small goal run after a change: else only a `finish` shows that a part is missing."""
         hello = self.memory.hello
         within_s = hello.options.context.check_within_s
         if self._slow or not (within_s and hello.checks and is_small(hello) and self.can_finish):

@@ -67,11 +67,7 @@ RUNGS = 4
 
 
 def response_format(tools: Sequence[Tool], rung: int, *, reflects: bool = False) -> Schema | None:
-    """Return the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
-
-    A server that supports a rung enforces it on the model; one that refuses it is asked for the next. With
-    `reflects` each schema has an optional `reflect` part.
-    """
+    """Return the `response_format` of one rung: a schema per tool, one flat schema, any object, none."""
     reflect = {**REFLECT.parameters, "additionalProperties": False}
     optional = {"reflect": reflect} if reflects else {}
     if rung == 0:

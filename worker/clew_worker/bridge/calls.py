@@ -88,18 +88,19 @@ class ToolCalls:
             before = await self._result(self._running) if self._running else None
             if before and waits:
                 return before
-            if before and self._running:
-                text = f"This call was not carried out: another one is {before.text}"
+            if before:
+                why = (
+                    "another one is"
+                    if self._running
+                    else "read first what the earlier one brought:"
+                )
+                text = f"This call was not carried out: {why} {before.text}"
                 return ToolAnswer(text, refused=True)
             if refused := self._refusal(waits=waits):
                 return refused
             self._seq = 0
             self._running = asyncio.create_task(self._carry_out(name, args))
-            answer = await self._result(self._running)
-            if before is None:
-                return answer
-            late = f"The result of your earlier call:\n{before.text}\n\nThe result of this one:"
-            return ToolAnswer(joined(late, answer.text), answer.refused)
+            return await self._result(self._running)
 
     def _refusal(self, *, waits: bool) -> ToolAnswer | None:
         """Count a call, and return its answer if there is nothing to carry out for it."""

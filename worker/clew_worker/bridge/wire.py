@@ -39,29 +39,23 @@ class StartCli(WireMessage):
 
 
 class CliReady(WireMessage):
-    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first.
-
-    `conversation` is what the file at PLACE in HOME holds, "" where there is no regular file of PLACE_BYTES_MAX.
-    """
+    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
 
     program: str
     home: str
     tmp: str
     relay: tuple[str, ...]
     token: str = Field(default="", repr=False)
-    conversation: str = Field(default="", repr=False)
+    conversation: str = Field(default="", repr=False)  # what is at PLACE, "" for no small file
 
 
 class CliEnded(WireMessage):
-    """How the CLI has ended: `code` as a shell gives it, and the end of what it printed to standard error.
-
-    With a `fault` it could not be started, for that reason; `temporary`: a later try may work.
-    """
+    """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start."""
 
     code: int = 0
     errors: str = ""
     fault: str = ""
-    temporary: bool = False
+    temporary: bool = False  # a later try may work
 
 
 Order = PutFiles | StartCli

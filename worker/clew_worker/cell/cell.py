@@ -158,10 +158,7 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
 
 
 def _begin(wiring: Wiring, go: int) -> NoReturn:
-    """Move the descriptors to their fixed numbers, and be the payload, which reports by those numbers.
-
-    They are stdin, stdout, stderr, the channel, report and go until the start, and a bridge's peer; all else is shut.
-    """
+    """Move stdin, stdout, stderr, channel, report, go and a bridge's peer to fixed numbers; shut all else."""
     guard = os.getppid()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     channel, log, peer = (*wiring.given, null, null)[:3]
@@ -214,10 +211,7 @@ def _payload(box: sandbox.Box, guard: int) -> int:
 
 
 def _furnish(box: sandbox.Box) -> sandbox.Box:
-    """Enter mounts of its own, and an empty network where none is allowed; return the box for what stands there then.
-
-    An overlay has another identity than the folder beneath it.
-    """
+    """Enter mounts of its own, and an empty network if it may have none; return the box for what stands there."""
     spec = box.spec
     if not box.pidns:
         if spec.overlay:

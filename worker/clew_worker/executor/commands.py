@@ -339,11 +339,7 @@ class Commands:
 
 
 def _exec_starter(rules: int) -> None:
-    """Become the starter as a program of its own; return where that cannot be started.
-
-    Each command costs two forks, and those of a small process cost a tenth. A new program can be traced by processes
-    of the same domain until it forbids it, so it enters the commands' domain only after that.
-    """
+    """Become the starter as a program of its own, whose forks cost a tenth; return where that cannot be started."""
     coerced = () if "LC_CTYPE" in os.environ else ("LC_CTYPE",)  # PEP 538
     python = (sys.executable, "-I", "-S", "-X", "utf8", starter.__file__, str(rules), *coerced)
     with contextlib.suppress(OSError):

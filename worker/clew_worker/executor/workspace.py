@@ -157,11 +157,7 @@ class Workspace:
             raise _path_error(path, error) from error
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a whole file at once: it has the old content or the new, never a part.
-
-        Makes missing folders, keeps the mode of what was there, writes through a link to where it
-        leads. PathError for any failure.
-        """
+        """Write a whole file at once, where a link leads, in the mode of what was there; PathError if that fails."""
         relative = self._resolved(path)  # the folder is opened beneath the workspace all the same
         folder, name = os.path.split(relative)
         try:

@@ -60,10 +60,7 @@ def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
 
 
 def python_folders() -> list[str]:
-    """Return the folders of the running Python and of clew's own modules.
-
-    These are the source roots, not only the packages in them: Python lists the roots of an editable install.
-    """
+    """Return the folders of the running Python, and clew's source roots, which Python lists in an editable install."""
     roots = (Path(__file__).parents[2], Path(clew_shared.__file__).parents[1])
     return [sys.prefix, sys.base_prefix, *map(str, roots)]
 

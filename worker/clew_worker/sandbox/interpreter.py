@@ -74,10 +74,7 @@ def native(name: str) -> str:
 
 
 def helpers(name: str) -> list[str]:
-    """Return the programs that a program has beside it for its own use, named after it: NAME-ANYTHING.
-
-    Codex runs the scripts in which newer models call their tools with `codex-code-mode-host`.
-    """
+    """Return the programs beside a program for its own use, NAME-ANYTHING, such as Codex's `codex-code-mode-host`."""
     real = Path(os.path.realpath(name))
     if _npm_package(real) is None:
         return []

@@ -181,11 +181,7 @@ def set_read_only(target: str, *, read_only: bool, recursive: bool = True) -> No
 
 
 def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool = True) -> int:
-    """Open `path` so that no part of it, link or not, leads out of `dir_fd`: EXDEV if one does.
-
-    Without `links` no part of it may be a link: ELOOP if one is.
-    Raises OSError with ENOSYS where the kernel has no openat2 (before 5.6).
-    """
+    """Open `path`, no part of which may lead out of `dir_fd` (EXDEV) or, without `links`, be a link (ELOOP)."""
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if links else RESOLVE_NO_SYMLINKS)
     mode = mode if flags & os.O_CREAT else 0
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)

@@ -14,10 +14,7 @@ _LASTING = frozenset({"billing_error", "model_not_found"})
 
 
 class Claude(cli.Cli):
-    """Reads `system`, `assistant`, `rate_limit_event` and `result` events.
-
-    It has no tools of its own with `--tools ""`, and its first event lists what it offers.
-    """
+    """Reads `system`, `assistant`, `rate_limit_event` and `result` events; the first lists its tools."""
 
     name = "claude"
     kept = (".claude/projects",)

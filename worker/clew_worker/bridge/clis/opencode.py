@@ -39,10 +39,7 @@ def _config(options: cli.CliOptions) -> dict[str, object]:
 
 
 class Opencode(cli.Cli):
-    """Reads `text`, `reasoning`, `step_finish` (with its usage) and `error` events; each of them names the session.
-
-    It offers the tools that its config allows; its event stream does not list them.
-    """
+    """Reads `text`, `reasoning`, `step_finish` (with its usage) and `error` events; each of them names the session."""
 
     name = "opencode"
     kept = (".local/share/opencode",)

@@ -81,10 +81,7 @@ def list_files(context: ToolContext, path: str = ".", depth: int = _DEPTH) -> To
 
 
 def nearby(workspace: Workspace, path: str) -> str:
-    """Return what the nearest folder above a missing path contains, to be added to the error; hidden files left out.
-
-    A model that has guessed a name does not look on its own; it takes up whole paths, and not names alone.
-    """
+    """Return what the nearest folder above a missing path has, in whole paths: models do not look on their own."""
     for folder in map(str, PurePosixPath(workspace.relative(path)).parents):
         with suppress(PathError):
             above = "" if folder == "." else f"{folder}/"

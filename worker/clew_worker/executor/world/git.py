@@ -134,10 +134,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _index_digest(data: bytes) -> bytes:
-    """Digest (mode, object, stage, path) of each entry; of the whole file if it is no such index.
-
-    Reads versions 2 to 4 with SHA-1 objects; another kind changes with every refresh.
-    """
+    """Digest (mode, object, stage, path) of each entry; the whole file if it is no index of version 2 to 4."""
     with contextlib.suppress(struct.error, ValueError, IndexError):
         digest = hashlib.blake2b(digest_size=16)
         for entry in _entries(data):

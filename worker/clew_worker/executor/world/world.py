@@ -172,10 +172,7 @@ def blob_id(data: bytes) -> str:
 
 
 def hash_of_file(at: int, name: str, most: int) -> tuple[hashlib._Hash, bool]:
-    """Return the hash of the file `name` in the folder `at`, and whether all of it was read; raises OSError.
-
-    It was not if the file has more than `most` bytes, or changes meanwhile.
-    """
+    """Return the hash of a file, and whether all was read: not over `most` bytes, or if it changes; OSError."""
     with closing(os.open(name, _OPEN, dir_fd=at)) as fd:
         now = os.fstat(fd)
         left = size = now.st_size if stat.S_ISREG(now.st_mode) else 0
