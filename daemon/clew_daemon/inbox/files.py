@@ -24,7 +24,7 @@ from typing import NamedTuple, Self, TypedDict
 
 from clew_daemon.publish.report import visible
 from clew_shared.files import write_whole
-from clew_shared.ledger.lock import DAEMON, Lock, acquire
+from clew_shared.ledger.lock import DAEMON, Lock, LockHeldError, acquire
 from clew_shared.text.plain import recordable
 
 LOCK_NAME = ".clew.lock"
@@ -62,7 +62,11 @@ class InboxOwner:
         """Own the folder, which may be another one than before; raises LockError, OSError."""
         if self._lock is None or not self._lock.is_in_place:
             self.release()
-            self._lock = acquire(self.folder / LOCK_NAME, role=DAEMON, socket=self.socket)
+            try:
+                self._lock = acquire(self.folder / LOCK_NAME, role=DAEMON, socket=self.socket)
+            except LockHeldError as error:  # two daemons would run every goal twice
+                error.args = (f"{error}. Each daemon needs an inbox of its own ([paths] inbox)",)
+                raise
 
     def release(self) -> None:
         """Release the lock; may be called twice."""
