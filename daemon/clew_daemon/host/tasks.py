@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -121,21 +120,12 @@ class LastKnown(Generic[T]):
 
     async def now(self, within_s: float = WITHIN_S) -> T:
         """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""
-        deadline = time.monotonic() + within_s
-        await self._wait(deadline)  # a look that began earlier may have missed a change
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(asyncio.to_thread(self._look))
-            await self._wait(deadline)
+        await asyncio.wait({self._task}, timeout=within_s)
+        if self._task.done():
+            self._found = self._task.result()
         return self._found
-
-    async def _wait(self, deadline: float) -> None:
-        task = self._task
-        if task is None:
-            return
-        await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
-        if task.done() and task is self._task:
-            self._task = None
-            self._found = task.result()
 
 
 class ThreadsError(Exception):
