@@ -1,7 +1,4 @@
-"""The systemd user services: their units, whose texts are in `unit_files/`, installed, removed, started, looked at.
-
-clew runs without them as well. Source: systemd.service(5), systemd.exec(5).
-"""
+"""The systemd user services: units, whose texts are in `unit_files/`, installed, removed, started, looked at."""
 
 import os
 import pwd

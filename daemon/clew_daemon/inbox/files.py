@@ -2,8 +2,7 @@
 
 Every step may be the last one before a power cut, and a person may rename another file over the name at any moment; so
 a file is first claimed: renamed to a hidden name with a token of its own. Token, name and content are its identity, by
-which a daemon that was killed in between knows it again; one that was written to since is a drop of its own. Nothing
-here knows goals, asyncio or the ledger.
+which a daemon that was killed in between knows it again; one that was written to since is a drop of its own.
 """
 
 import ctypes
@@ -210,9 +209,7 @@ def _refuse_written(path: Path) -> None:
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         except OSError as error:
-            found = (
-                ctypes.c_long * 64
-            )()  # more than struct statfs has; its first member is the type
+            found = (ctypes.c_long * 64)()  # its first member is the type; struct statfs has less
             known = ctypes.CDLL(None).fstatfs(file.fileno(), found) == 0
             on_network = known and found[0] & 0xFFFFFFFF in _NETWORK
             if error.errno == errno.EAGAIN and not on_network:

@@ -1,8 +1,7 @@
 """The inbox: each completely written goal file becomes a goal once; it leaves when the goal is durable.
 
 A file is claimed first, then accepted, then removed: a daemon killed in between finds its claim again, and `accept`
-recognises it by its identity. `Inbox` does not know how a goal is parsed and stored; all of it but `accept` runs in a
-thread of its own, which may block.
+recognises it by its identity. All of `Inbox` but `accept` runs in a thread of its own, which may block.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""A log line for a person, in `clew logs` and in the terminal of `clew run`.
-
-Pure: an entry comes in, pieces of text go out, each with a style. Everything in the entry is shown.
-"""
+"""A log line for a person, in `clew logs` and in the terminal of `clew run`. Pure."""
 
 import json
 from collections.abc import Mapping
