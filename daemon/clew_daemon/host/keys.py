@@ -214,23 +214,18 @@ _ADDRESS = re.compile(r"https?://|[^@\s]+@[^@\s]+\.\w+$")
 
 def login_copies(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of login files by their places in a private HOME; raises KeyFileError."""
-    found = {}
+    found, home = {}, env.get("HOME")
     for path in paths:
         try:
             text = read_secret(path, "login file", LOGIN_BYTES_MAX).decode()
         except ValueError:
             raise KeyFileError(f"the login file {path} is not UTF-8") from None
         hide(list(secrets_of(text)))
-        found[place_of(path, env)] = text
+        inside = home and path.is_relative_to(home)  # of the user's home: it has the same place
+        found[str(path.relative_to(home or "")) if inside else path.name] = text
     if sum(map(len, found.values())) > LOGINS_BYTES_MAX:
         raise KeyFileError(f"the login files have over {LOGINS_BYTES_MAX} bytes together")
     return found
-
-
-def place_of(path: Path, env: Mapping[str, str]) -> str:
-    """Return where the copy of a login file is in a private HOME."""
-    home = env.get("HOME")
-    return str(path.relative_to(home)) if home and path.is_relative_to(home) else path.name
 
 
 def secrets_of(text: str) -> Iterator[str]:
