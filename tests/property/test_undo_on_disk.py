@@ -85,13 +85,12 @@ def command(edit):
 
 
 def picture(folder):
-    """All that is in a folder by name, but what is ignored: kind, permissions, content or target.
-
-    Those of folders that are not empty are in no snapshot.
-    """
-    found = {n: w for n, w in everything(folder).items() if n.split(b"/")[0] != b"skipped"}
-    full = {n.rpartition(b"/")[0] for n in found}
-    return found | {n: ("folder", 0) for n in full if n}
+    """All files in a folder by name, but what is ignored: permissions and content, or target."""
+    return {
+        name: what
+        for name, what in everything(folder).items()
+        if what[0] != "folder" and name.split(b"/")[0] != b"skipped"
+    }
 
 
 class Executor:
@@ -224,13 +223,6 @@ def near(name, others):
     )
 
 
-def is_emptied(name, first, after):
-    """Whether a new folder is there, with no file below it: it may stay (docs/snapshots.md, Who changed what)."""
-    files = (one for one, what in after.items() if what[0] != "folder")
-    is_new = name not in first and after.get(name, ("",))[0] == "folder"
-    return is_new and not any(one.startswith(name + b"/") for one in files)
-
-
 def reverts_only_the_goals(events):
     with at_work() as goal:
         for kind, edits in events:
@@ -240,10 +232,8 @@ def reverts_only_the_goals(events):
         after = picture(goal.workspace)
         for name in before.keys() | after.keys() | goal.first.keys():
             text = quoted(name)
-            if name in goal.by_others and before.get(name, ("",))[0] != "folder":
+            if name in goal.by_others:
                 assert after.get(name) == before.get(name), f"someone else's change of {text}"
-            elif is_emptied(name, goal.first, after):
-                continue
             elif not near(name, goal.by_others):
                 assert after.get(name) == goal.first.get(name), f"the goal's change of {text}"
         goal.picture = after

@@ -119,9 +119,7 @@ class GoalLookup:
             return cores[name]
         states = self._goals.states()
         names = {goal: state.spec.name for goal, state in states.items()}
-        found = meant(
-            name, names, lambda goal: states[goal].ended, lambda goal: states[goal].removed
-        )
+        found = meant(name, names, states.__getitem__)
         if len(found) == 1:
             return cores[found[0]]
         if found:

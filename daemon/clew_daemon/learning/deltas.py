@@ -24,16 +24,12 @@ class DeltaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a run taught, with its evidence and the numbers of its actions.
-
-    `again` is what is recorded where it was known before; `seen`: it is about a loop of a goal whose checks passed.
-    """
+    """What a run taught, with its evidence and the numbers of its actions; `seen`: it is about a loop."""
 
     section: str
     content: str
     evidence: str = ""
     actions: tuple[int, ...] = ()
-    again: str = "learned again"
     seen: bool = False
 
 
@@ -153,7 +149,7 @@ class Draft:
         """Add a lesson, or count one that is known as neutral; return its id."""
         section, content = normalized(lesson.section, redact(lesson.content))
         if known := self.playbook.find(section, content):
-            self.tag(known.id, "neutral", lesson.again, seen=lesson.seen)
+            self.tag(known.id, "neutral", "learned again", seen=lesson.seen)
             return known.id
         seen_in = (self.goal,) if lesson.seen else ()
         found = Bullet("", section, content, source_goal=self.goal, seen_in=seen_in)

@@ -198,8 +198,7 @@ def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]
     told = [(loop, text) for loop, _ in loops.most_common() if (text := advice(*loop))]
     for loop, text in told[:LESSONS_MAX]:
         facts = f"{loop[0]}: {outcome.refused[loop]} refused, {outcome.warned[loop]} warned"
-        again = f"learned again: {facts}"
-        taught.append(Lesson("loops", text, facts, again=again, seen=True))
+        taught.append(Lesson("loops", text, facts, seen=True))
     return taught
 
 

@@ -100,8 +100,7 @@ def _matching(name: str, reader: Reader) -> str:
     from clew_daemon.record.store import load_listed
 
     names, known = reader.names(), cache(lambda: load_listed(reader))
-    ended, removed = (lambda one: known()[one].ended), (lambda one: known()[one].removed)
-    found = meant(name, names, ended, removed) if name else []
+    found = meant(name, names, lambda one: known()[one]) if name else []
     if len(found) == 1:
         return found[0]
     if found:

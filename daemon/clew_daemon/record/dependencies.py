@@ -13,7 +13,7 @@ NAME_CHARS_MAX = 64
 SHOWN_MAX = 8
 
 T = TypeVar("T")
-Is = Callable[[str], bool]  # of a goal by its id
+StateOf = Callable[[str], State]  # of a goal by its id
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -28,7 +28,7 @@ def name_fault(name: str) -> str:
     return ""
 
 
-def named(text: str, names: Mapping[str, str], ended: Is, besides: str = "") -> list[str]:
+def named(text: str, names: Mapping[str, str], state_of: StateOf, besides: str = "") -> list[str]:
     """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
 
     `names` has each goal's name by its id, "" for none, in the order of acceptance. Of several goals with one name the
@@ -39,29 +39,30 @@ def named(text: str, names: Mapping[str, str], ended: Is, besides: str = "") -> 
         return [text]
     known = [(goal, name) for goal, name in names.items() if goal != besides]
     if bearers := [goal for goal, name in known if name and name == text]:
-        return [_bearer(bearers, ended)]
+        return [_bearer(bearers, state_of)]
     found = [(g, n) for g, n in known if g.startswith(text) or (n and n.startswith(text))]
     goals, shared = [goal for goal, _ in found], {name for _, name in found}
     if text and len(shared) == 1 and shared.pop().startswith(text):
-        return [_bearer(goals, ended)]
+        return [_bearer(goals, state_of)]
     return sorted(goals)
 
 
-def _bearer(goals: Sequence[str], ended: Is) -> str:
-    return next((goal for goal in goals if not ended(goal)), goals[-1])
+def _bearer(goals: Sequence[str], state_of: StateOf) -> str:
+    return next((goal for goal in goals if not state_of(goal).ended), goals[-1])
 
 
-def meant(text: str, names: Mapping[str, str], ended: Is, removed: Is) -> list[str]:
+def meant(text: str, names: Mapping[str, str], state_of: StateOf) -> list[str]:
     """Return the goals that a person's text may mean.
 
     Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
     the lists: only several unfinished ones are ambiguous.
     """
-    found = named(text, names, ended)
-    living = [goal for goal in found if not ended(goal)]
-    if len(found) <= 1 or living:
-        return living or found
-    return [max(found, key=lambda goal: (not removed(goal), list(names).index(goal)))]
+    found = named(text, names, state_of)
+    if len(found) <= 1:
+        return found
+    if living := [goal for goal in found if not state_of(goal).ended]:
+        return living
+    return [max(found, key=lambda goal: (not state_of(goal).removed, list(names).index(goal)))]
 
 
 def ambiguous(text: str, found: Iterable[State], now: float) -> str:
@@ -110,11 +111,12 @@ class KnownGoals:
         """Return what the function does for the goals on record; a whole id or name is found without a search."""
         same = [goal for goal in self._bearers.get(text.lower(), ()) if goal != besides]
         if same and text.lower() not in self.states:
-            return [_bearer(same, self._ended)]
-        return named(text, self._names, self._ended, besides)
+            return [_bearer(same, self.states.__getitem__)]
+        return named(text, self._names, self.states.__getitem__, besides)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
-        goals = self.named(name, owner) or named(name, dict.fromkeys(self.gone, ""), lambda _: True)
+        gone = dict.fromkeys(self.gone, "")
+        goals = self.named(name, owner) or named(name, gone, self.states.__getitem__)
         goals = goals or ([owner] if owner else [])
         if len(goals) != 1:
             return Dependency(name, tuple(goals))
@@ -137,9 +139,6 @@ class KnownGoals:
         for goal, name in self._names.items():
             bearers.setdefault(name, []).append(goal)
         return bearers
-
-    def _ended(self, goal: str) -> bool:
-        return self.states[goal].ended
 
 
 def dependencies(state: State, known: KnownGoals) -> list[Dependency]:
