@@ -85,12 +85,13 @@ def command(edit):
 
 
 def picture(folder):
-    """All files in a folder by name, but what is ignored: permissions and content, or target."""
-    return {
-        name: what
-        for name, what in everything(folder).items()
-        if what[0] != "folder" and name.split(b"/")[0] != b"skipped"
-    }
+    """All that is in a folder by name, but what is ignored: kind, permissions, content or target."""
+    return {n: what for n, what in everything(folder).items() if n.split(b"/")[0] != b"skipped"}
+
+
+def files(found):
+    """Those of a picture that are no folders: an undo is about nothing else."""
+    return {name: what for name, what in found.items() if what[0] != "folder"}
 
 
 class Executor:
@@ -227,16 +228,16 @@ def reverts_only_the_goals(events):
     with at_work() as goal:
         for kind, edits in events:
             getattr(goal, kind)(edits)
-        before = picture(goal.workspace)
+        before, first = files(picture(goal.workspace)), files(goal.first)
         found = goal.undo()
-        after = picture(goal.workspace)
-        for name in before.keys() | after.keys() | goal.first.keys():
+        goal.picture = picture(goal.workspace)
+        after = files(goal.picture)
+        for name in before.keys() | after.keys() | first.keys():
             text = quoted(name)
             if name in goal.by_others:
                 assert after.get(name) == before.get(name), f"someone else's change of {text}"
             elif not near(name, goal.by_others):
-                assert after.get(name) == goal.first.get(name), f"the goal's change of {text}"
-        goal.picture = after
+                assert after.get(name) == first.get(name), f"the goal's change of {text}"
         goal.snapshot()
         assert goal.rows[-1][1].touched.foreign == (), "a restore is not someone else's"
         left = {unquoted(one.name) for one in found.left}
