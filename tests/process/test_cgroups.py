@@ -131,13 +131,3 @@ def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(c
     assert escaped not in cgroups.CellGroup(own).members()
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
-
-
-def test_a_worker_cannot_leave_its_group(clew, own, start):
-    clew.configure({"sandbox.mode": "enforce"})
-    start()
-    command = f"""for f in $(find {own} -name cgroup.procs); do echo $$ > $f && echo $f >> out; done
-  mkdir {own}/new && echo new >> out; cat /proc/self/cgroup > seen; true"""
-    goal = clew.completed(runbook(command, on_interrupt="retry"))
-    assert clew.lines(goal, "out") == []
-    assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")

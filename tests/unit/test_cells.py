@@ -28,21 +28,17 @@ PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
 STATE = State(goal_id="goal-1", spec=Spec(description="x", workspace="/srv/goal"))
 RULES = CellRules(PLACES, OFFLINE, STATE, 1, (0, 0), (), {}, {})
-THINKERS = [
-    LlmAgentSettings(model="m"),
-    RunbookAgentSettings(),
-    CommandAgentSettings(command=("true",)),
+AGENTS = [
+    (LlmAgentSettings(model="m"), True),
+    (RunbookAgentSettings(), True),
+    (CommandAgentSettings(command=("true",)), True),
+    (CommandAgentSettings(command=("true",), own_tools=True), False),
 ]
 
 
-@pytest.mark.parametrize("agent", THINKERS, ids=lambda agent: agent.kind)
-def test_network_off_leaves_agents_their_way_to_the_llm(agent):
-    assert RULES.agent(agent).sandbox.network
-
-
-def test_network_off_holds_for_agents_that_act_themselves():
-    agent = CommandAgentSettings(command=("true",), own_tools=True)
-    assert not RULES.agent(agent).sandbox.network
+@pytest.mark.parametrize(("agent", "network"), AGENTS)
+def test_network_off_leaves_their_way_to_the_llm_to_agents_that_do_not_act(agent, network):
+    assert RULES.agent(agent).sandbox.network == network
 
 
 def test_every_link_on_the_way_to_the_name_servers_is_made_again(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from clew_daemon.host.folders import overlap
 from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.supervision.restart import RestartHistory, restart_s, wait_s
-from clew_daemon.supervision.schedule import due, ready, waits_for
+from clew_daemon.supervision.schedule import ready, waits_for
 from clew_shared.config.tables import RestartSettings
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
@@ -24,13 +24,6 @@ def goals(**specs):
         spec = Spec(**{"description": goal, "workspace": f"/w/{goal}", **given})
         states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
     return states
-
-
-@pytest.mark.parametrize(
-    ("running", "expected"), [([], 2), (["a"], 1), (["a", "b"], 0), (["a", "b", "c"], 0)]
-)
-def test_never_more_than_max_workers(running, expected):
-    assert len(due(KnownGoals(goals(a={}, b={}, c={}, d={})), running, 0.0, 2)) == expected
 
 
 @pytest.mark.parametrize(
