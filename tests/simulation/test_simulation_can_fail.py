@@ -14,7 +14,7 @@ from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
-from clew_daemon.supervision import goal_run, restart, schedule
+from clew_daemon.supervision import goal_run, schedule
 from clew_shared.core import core, journal
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
@@ -282,8 +282,8 @@ def ends_with_any_label(monkeypatch):
 
 
 put(goals.GoalStore, "commit", heard_at_once, "nothing_is_heard_that_is_not_recorded", seed=6)
-put(restart, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
-put(restart.RestartHistory, "crashed", always(1), "restart_intensity_holds", "crashing")
+put(goal_run, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
+put(goal_run.RestartHistory, "crashed", always(1), "restart_intensity_holds", "crashing")
 put(action_events, "STEPS_KEPT", 10**9, "nothing_grows_without_bound")
 put(schedule, "overlap", always(False), "no_two_goals_share_a_workspace", seed=17)
 put(schedule, "dependencies", lambda *_, **__: [], "a_goal_begins_only_when_it_may")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from clew_daemon.session.check_tools import Tool, due, missing, probe, tool_of
+from clew_daemon.session.checks import Tool, not_found, tool_of, tools_due, tools_probe
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.spec import Spec
@@ -48,9 +48,9 @@ def test_a_check_that_was_never_run_is_looked_at_until_a_person_has_said_how_to_
     apply(state, ev.CheckedBefore(name="b", passed=False, exit_code=127), 2)
     apply(state, ev.GoalBlocked(reason="r"), 3)
     apply(state, ev.GoalRequeued(by="continue", reopen=True), 4)
-    assert list(due(state)) == ["a"]
+    assert list(tools_due(state)) == ["a"]
     apply(state, ev.FeedbackGiven(text="write it"), 5)
-    assert due(state) == {}
+    assert tools_due(state) == {}
 
 
 def test_the_shell_that_runs_the_checks_says_what_is_missing(tmp_path):
@@ -66,9 +66,9 @@ def test_the_shell_that_runs_the_checks_says_what_is_missing(tmp_path):
         "no_module": Tool("python3", "no_such_runner"),
     }
     told = subprocess.run(
-        ["/bin/sh", "-c", probe(tools.values())], cwd=tmp_path, capture_output=True, text=True, check=True
+        ["/bin/sh", "-c", tools_probe(tools.values())], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout  # fmt: skip
-    assert missing(tools, told) == {
+    assert not_found(tools, told) == {
         "not": "there is no program `no-such-program` on the PATH of commands",
         "no_python": "there is no program `python9.99` on the PATH of commands",
         "no_module": "`python3` has no module `no_such_runner`",

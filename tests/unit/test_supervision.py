@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.host.folders import overlap
 from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.supervision.restart import RestartHistory, restart_s, wait_s
+from clew_daemon.supervision.goal_run import RestartHistory, restart_s, wait_s
 from clew_daemon.supervision.schedule import ready, waits_for
 from clew_shared.config.tables import RestartSettings
 from clew_shared.record import events as ev

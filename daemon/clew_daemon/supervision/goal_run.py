@@ -1,8 +1,9 @@
-"""Runs one goal: one worker after the other, until the goal ends, waits, or needs a person; `restart` has the rules."""
+"""Runs one goal: one worker after the other, until the goal ends, waits, or needs a person, and the rules for that."""
 
 import asyncio
 import contextlib
 import time
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -14,13 +15,17 @@ from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
-from clew_daemon.supervision import restart, schedule
+from clew_daemon.supervision import schedule
 from clew_daemon.undo.attempts import RestoreUnfinishedError, put_back
+from clew_shared.backoff import backoff_s
+from clew_shared.config.tables import RestartSettings
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask
 from clew_shared.ledger.errors import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.state import State
+from clew_shared.text.words import ending, key_line, times
 
 log = structlog.get_logger()
 
@@ -29,10 +34,88 @@ KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 """Crashes for which the daemon killed the worker."""
 
 
+WAIT_FIRST_S = 1.0
+"""The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
+
+
+@dataclass(eq=False)
+class RestartHistory:
+    """For each goal: the monotonic times of the crashes that still count, and its waits in a row."""
+
+    _crashes: dict[str, list[float]] = field(default_factory=dict)
+    _waits: dict[str, tuple[int, int]] = field(default_factory=dict)
+    last: str = ""  # the goal of the last restart, and why
+
+    def crashed(self, goal: str, lived_s: float, numbers: RestartSettings) -> int:
+        """Count a crash; return how many count: those in the window, and none before a worker that was healthy."""
+        now = time.monotonic()
+        earlier = [] if lived_s >= numbers.healthy_after_s else self._crashes.get(goal, [])
+        self._crashes[goal] = [t for t in earlier if now - t < numbers.window_s] + [now]
+        return len(self._crashes[goal])
+
+    def waited(self, goal: str, actions: int) -> int:
+        """Count a wait; return how many waits there were before it since the goal's last action."""
+        seen, count = self._waits.get(goal, (-1, 0))
+        count = count + 1 if seen == actions else 0
+        self._waits[goal] = (actions, count)
+        return count
+
+    def take(self, goal: str, event: ev.Event) -> None:
+        """Forget what a goal's workers count for where it has ended, or a person lets it go on."""
+        if isinstance(event, ev.GoalRequeued | ev.GoalEnded):
+            self._crashes.pop(goal, None)
+            self._waits.pop(goal, None)
+
+
+def restart_s(crashes: int, numbers: RestartSettings) -> float | None:
+    """Return in how many seconds the next worker starts after so many crashes; None after too many."""
+    if crashes > numbers.max_restarts:
+        return None
+    if crashes <= 1:
+        return 0.0
+    return backoff_s(crashes - 2, numbers.backoff_initial_s, numbers.backoff_max_s)
+
+
+def wait_s(waits: int, numbers: RestartSettings) -> float:
+    """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
+    first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
+    return backoff_s(waits, first_s, numbers.backoff_max_s)
+
+
+def after_worker(
+    state: State, ended: endings.Ended, crashes: int, waits: int, numbers: RestartSettings
+) -> float | ev.GoalWaiting | Question | None:
+    """Return what follows from how a worker ended; `crashes` counts this one too, `waits` those before this one.
+
+    None (the goal rests) where it finished or was stopped; a wait, ever longer each time in a row, where the fault is
+    temporary; a question where a person has to fix something first, or there were too many crashes; after any other
+    crash the seconds until a restart.
+    """
+    match ended.kind:
+        case "finished" | "stopped":
+            return None
+        case "temporary":
+            now, wait = time.time(), ended.retry_after_s or wait_s(waits, numbers)
+            return ev.GoalWaiting(at=now, reason=ended.reason, until=now + wait)
+        case "crash" if (after_s := restart_s(crashes, numbers)) is not None:
+            return after_s
+        case "crash" if ended.reason != "internal":
+            words = {"times": times(crashes), "window": f"{numbers.window_s:g}"}
+            return ask(state, "crashes", ended.detail, ending=ending(ended.reason), **words)
+        case "configuration":
+            printed = "" if key_line(ended.detail) in ended.reason else ended.detail
+            return ask(state, "set_up", printed, fault=ended.reason)
+        case "crash":
+            key = "internal"
+        case "unable":
+            key = "damaged" if ended.reason == "ledger" else "cannot_start"
+    return ask(state, key, fault=ended.detail)
+
+
 class GoalRun:
     """One goal at work; `session` is its live worker, None between two workers."""
 
-    def __init__(self, daemon: DaemonParts, goal: str, history: restart.RestartHistory) -> None:
+    def __init__(self, daemon: DaemonParts, goal: str, history: RestartHistory) -> None:
         self.goal = goal
         self.session: Session | None = None
         self.stopping = False
@@ -194,7 +277,7 @@ class GoalRun:
             log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
         elif ended.kind == "temporary" and not ended.retry_after_s:
             waits = self._history.waited(self.goal, core.state.actions_total)
-        match restart.after_worker(core.state, ended, crashes, waits, numbers):
+        match after_worker(core.state, ended, crashes, waits, numbers):
             case ev.GoalWaiting() as waiting:
                 await self._d.goals.emit(core, waiting)
             case Question() as asked:

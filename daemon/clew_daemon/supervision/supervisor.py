@@ -16,8 +16,7 @@ from clew_daemon.session.epoch import block_goal
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.afterwards import ReportWriter
-from clew_daemon.supervision.goal_run import GoalRun, worker_gone
-from clew_daemon.supervision.restart import RestartHistory
+from clew_daemon.supervision.goal_run import GoalRun, RestartHistory, worker_gone
 from clew_shared.core import questions
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerError, LedgerState
