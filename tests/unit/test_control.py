@@ -93,7 +93,7 @@ STATUS, CHANGE = ControlHandlers._status, partial(GoalChanges.change, verb="paus
         (GoalChanges.feedback, {"goal": "a"}, "text"),
         (CHANGE, {"goals": ["a", 1]}, "goals"),
         (CHANGE, {"goal": "a", "all": "no"}, "all"),
-        (ControlHandlers._remove_strategy, {}, "id"),
+        (partial(ControlHandlers._move_strategy, to="archive"), {}, "id"),
     ],
 )
 async def test_a_parameter_that_is_missing_unknown_or_of_another_type_is_named(

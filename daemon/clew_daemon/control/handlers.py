@@ -14,7 +14,7 @@ from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import Answer, ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.files import Left, left
-from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX, Draft
+from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
@@ -94,8 +94,8 @@ class ControlHandlers:
             "unblock": goals.unblock,
             "edit": goals.edit,
             "accept": self._accept,
-            "playbook_remove": self._remove_strategy,
-            "playbook_restore": self._restore_strategy,
+            "playbook_remove": partial(self._move_strategy, "archive"),
+            "playbook_restore": partial(self._move_strategy, ""),
             "playbook_prune": self._prune,
             "playbook_import": self._import,
         }
@@ -218,19 +218,17 @@ class ControlHandlers:
                 raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
         return dict(await asyncio.to_thread(undo_view, core.state, result))
 
-    async def _remove_strategy(self, id: str) -> JsonObject:  # noqa: A002 - its name on the socket
-        """Move a strategy to the archive."""
-        return await self._moved(id, lambda draft: draft.remove(id, "by a person"))
-
-    async def _restore_strategy(self, id: str) -> JsonObject:  # noqa: A002 - as above
-        return await self._moved(id, lambda draft: draft.restore(id))
-
-    async def _moved(self, strategy: str, move: Callable[[Draft], object]) -> JsonObject:
+    async def _move_strategy(self, to: str, id: str) -> JsonObject:  # noqa: A002 - its name on the socket
+        """Move a strategy to the archive, or take it out of there."""
         try:
-            await self._d.playbook.change(move)
+            await self._d.playbook.change(
+                lambda draft: (
+                    draft.remove(id, "by a person") if to == "archive" else draft.restore(id)
+                )
+            )
         except ValueError as error:
             raise ControlError(f"{error}; see `clew playbook list --archived`") from None
-        return {"id": strategy}
+        return {"id": id}
 
     async def _prune(self, below: float | None = None) -> JsonObject:
         """Archive the strategies that score below a threshold (None: that of the config)."""

@@ -72,7 +72,6 @@ class Control:
     _daemon: Callable[[], int | None] = os.getpid
     _server: asyncio.Server | None = None
     _clients: set[asyncio.Task[None]] = field(default_factory=set)
-    _refused: int = 0
     _logged_at: float = float("-inf")
 
     async def start(self) -> None:
@@ -144,11 +143,9 @@ class Control:
 
     def _log_refusal(self, refusal: str) -> None:
         """Log a refusal, at most one a second: a refused client may try again and again."""
-        self._refused += 1
-        now = time.monotonic()
-        if now >= self._logged_at + 1:
-            _warn("control.refused", reason=refusal, times=self._refused)
-            self._refused, self._logged_at = 0, now
+        if (now := time.monotonic()) >= self._logged_at + 1:
+            _warn("control.refused", reason=refusal)
+            self._logged_at = now
 
     async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
         request_id = None
