@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from clew_worker.bridge.tools import OFFERED
-from clew_worker.sandbox import interpreter, landlock
+from clew_worker.sandbox import grants, landlock
 
 pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="needs Landlock")
 
@@ -51,7 +51,7 @@ def coder(make_clew, tmp_path):
         folder = tmp_path / agent
         folder.mkdir()
         program = folder / name
-        head = HEAD.format(python=interpreter.own_python())
+        head = HEAD.format(python=grants.own_python())
         program.write_text(head + textwrap.dedent(body))
         program.chmod(0o755)
         clew = clew or make_clew()

@@ -21,7 +21,7 @@ import psutil
 from harness import DEADLINE_S, Clew
 from of_proc import become_subreaper, nursery, running
 
-from clew_worker.sandbox import interpreter
+from clew_worker.sandbox import grants
 
 HERE = Path(__file__).parent
 ORDINARY_UID = 4242
@@ -169,7 +169,7 @@ class Life:
         for name, body in self.agents.items():
             self.clew.agent(name, body)
         program = self.base / "codex"
-        python, hostile = interpreter.own_python(), self.workspace("cli") / "hostile"
+        python, hostile = grants.own_python(), self.workspace("cli") / "hostile"
         program.write_text(CLI.format(python=python, hostile=hostile))
         program.chmod(0o755)
         agent = {"kind": "cli", "cli": "codex", "program": str(program)}

@@ -8,7 +8,7 @@ from attack_life import HERE, ORDINARY_UID, REFUSALS, Life
 from test_attacks import circumstances
 
 from clew_worker import sandbox
-from clew_worker.sandbox import interpreter
+from clew_worker.sandbox import grants
 
 pytestmark = [
     pytest.mark.xdist_group("an ordinary user"),
@@ -35,10 +35,10 @@ class InterpretedLife(Life):
         self.clew.configure({f"agents.cli.{key}": value for key, value in agent.items()})
         self.workspace("cli").joinpath("readable").write_text("readable")
         program = (HERE / "interpreters.py").read_text()
-        (self.base / "codex").write_text(f"#!{interpreter.own_python()} -I\n{program}")
+        (self.base / "codex").write_text(f"#!{grants.own_python()} -I\n{program}")
 
     def targets(self, role):
-        loader = interpreter.chain(interpreter.own_python(), "/", "")[-1]
+        loader = grants.chain(grants.own_python(), "/", "")[-1]
         return {
             **super().targets(role),
             **self._ports,

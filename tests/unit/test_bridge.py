@@ -21,7 +21,7 @@ from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded
 from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
 from clew_worker.bridge.wire import CliEnded, StartCli, packet
-from clew_worker.sandbox import interpreter
+from clew_worker.sandbox import grants
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
 
@@ -266,8 +266,8 @@ def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path, p
     link = modules / ".bin" / "coder"
     link.parent.mkdir()
     link.symlink_to(script)
-    assert interpreter.native(str(link)) == str(real)
-    assert interpreter.native(str(script)) == str(real)
+    assert grants.native(str(link)) == str(real)
+    assert grants.native(str(script)) == str(real)
 
 
 def test_a_conversation_continues_in_its_attempt_and_in_the_next_subtask_only():

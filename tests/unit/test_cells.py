@@ -22,7 +22,7 @@ from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellSpec, NurseryHello, SandboxReport, SandboxSpec, to_packet
-from clew_worker.sandbox import grants, interpreter, kernel, namespaces
+from clew_worker.sandbox import grants, kernel, namespaces
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
@@ -107,7 +107,7 @@ def test_a_file_that_only_begins_as_a_program_has_no_loader(table, size, count, 
     program = tmp_path / "program"
     program.write_bytes(head)
     program.chmod(0o755)
-    assert interpreter.chain(str(program), "/", "") == [str(program)]
+    assert grants.chain(str(program), "/", "") == [str(program)]
 
 
 def test_a_nursery_of_another_clew_says_that_the_daemon_must_be_restarted():

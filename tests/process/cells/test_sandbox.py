@@ -9,7 +9,7 @@ import pytest
 
 from clew_shared.wire.nursery import CellSpec, SandboxReport, SandboxSpec
 from clew_worker import sandbox
-from clew_worker.sandbox import grants, interpreter, kernel
+from clew_worker.sandbox import grants, kernel
 
 needs_landlock = pytest.mark.skipif(
     sandbox.landlock.abi() == 0, reason="this kernel has no Landlock"
@@ -132,7 +132,7 @@ def test_the_chain_of_a_script_has_its_interpreter_and_the_loader(tmp_path):
     script = tmp_path / "agent"
     script.write_text("#!/usr/bin/env sh\n")
     script.chmod(0o755)
-    chain = interpreter.chain(str(script), "/", os.defpath)
+    chain = grants.chain(str(script), "/", os.defpath)
     assert chain[:2] == [str(script), "/usr/bin/env"]
     assert any(Path(path).name == "sh" for path in chain)
     assert any("ld-" in path for path in chain)

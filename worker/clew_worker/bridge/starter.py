@@ -23,7 +23,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import relay, wire
 from clew_worker.bridge.wire import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
-from clew_worker.sandbox import interpreter, kernel
+from clew_worker.sandbox import grants, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S, SWEEP_S = 2.0, 5.0
@@ -191,7 +191,7 @@ def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
 
 def with_program(spec: CellSpec) -> CellSpec:
     """Return the spec with the program that its CLI really is: without the script of an npm package around it."""
-    return spec.model_copy(update={"argv": (interpreter.native(spec.argv[0]), *spec.argv[1:])})
+    return spec.model_copy(update={"argv": (grants.native(spec.argv[0]), *spec.argv[1:])})
 
 
 def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket]:
@@ -218,7 +218,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
     home, tmp = spec.sandbox.private
     sock.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    command = (interpreter.own_python(), "-I", "-S", relay.__file__, tmp)
+    command = (grants.own_python(), "-I", "-S", relay.__file__, tmp)
     place = Path(tmp, PORT)
     token = place.read_text().partition(" ")[2] if place.exists() else ""
     ready = wire.CliReady(

@@ -27,7 +27,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CHANNEL_FD, CellSpec, is_shortage
 from clew_worker import sandbox
 from clew_worker.bridge.starter import open_gateway, with_program
-from clew_worker.sandbox import interpreter, kernel, namespaces
+from clew_worker.sandbox import grants, kernel, namespaces
 from clew_worker.sandbox.kernel import end_descendants
 
 _SWEEP_S = 5.0
@@ -264,9 +264,9 @@ def _program(spec: CellSpec) -> str:
     if not spec.argv:
         raise CellStartError("exec", "the command is empty")
     where = spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath)
-    if why := interpreter.obstacle(*where):
+    if why := grants.obstacle(*where):
         raise _not_started(spec, why)
-    return interpreter.program(*where) or ""
+    return grants.program(*where) or ""
 
 
 def _not_started(spec: CellSpec, why: str) -> CellStartError:

@@ -20,7 +20,7 @@ from typing import Self
 
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
-from clew_worker.sandbox.interpreter import is_elf
+from clew_worker.sandbox.grants import is_elf
 
 NOTE = "start.json"
 _RUNNERS_PY = re.compile(RUNNERS_PY)
