@@ -16,11 +16,10 @@ from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
 from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.cell import CliRun
+from clew_worker.bridge.cell import CliEnded, CliRun, StartCli, packet
 from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded
 from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
-from clew_worker.bridge.wire import CliEnded, StartCli, packet
 from clew_worker.sandbox import grants
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}

@@ -1,6 +1,14 @@
 """The bridge's side of its CLI's cell: files in, a running CLI with the lines that it prints out.
 
-What runs there is not trusted: whatever is no valid answer ends the bridge with CellGoneError.
+What runs there is not trusted: whatever is no valid answer ends the bridge with CellGoneError. The wire between it and
+the starter in the cell is SOCK_SEQPACKET, with one JSON message a packet:
+
+bridge                              starter
+                        <- CliReady + [listener]        once
+PutFiles                ->                              as often as needed, before a start
+StartCli + [stdout, run]->
+
+`run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
 """
 
 import asyncio
@@ -8,19 +16,77 @@ import math
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Self
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Literal, Self
+
+from pydantic import Field
 
 from clew_shared.files import closing
 from clew_shared.files.pipes import PipeReader
-from clew_shared.wire.framing import WireMessage
-from clew_worker.bridge import wire
-from clew_worker.bridge.wire import CliEnded, PutFiles
+from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1 << 20  # what is longer is cut: such a line is no event that matters
 ANSWER_TIMEOUT_S, CHUNK = 30.0, 1 << 16
 DRAIN_S, LEFT_S = 0.5, 10.0
 """How long its output is waited for after its end, and read in all: what could not be ended may hold it open."""
+
+
+# ---- the messages
+
+PACKET_BYTES_MAX = 180 * 1024
+"""What one packet holds where the system's limits for sockets are the usual ones."""
+
+PLACE, PLACE_BYTES_MAX = ".clew/conversation.json", 16 * 1024
+
+
+class PutFiles(WireMessage):
+    """Write files into HOME, mode 0600, by their path in it; with `kept` remove everything but that first."""
+
+    type: Literal["put"] = "put"
+    files: dict[str, str] = Field(repr=False)
+    kept: tuple[str, ...] | None = None
+
+
+class StartCli(WireMessage):
+    """Start the CLI; `env` is its whole environment. Comes with its standard output, and with `run`."""
+
+    type: Literal["start"] = "start"
+    argv: tuple[str, ...]
+    env: dict[str, str] = Field(repr=False)
+    stdin: str = Field(default="", repr=False)
+
+
+class CliReady(WireMessage):
+    """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
+
+    program: str
+    home: str
+    tmp: str
+    relay: tuple[str, ...]
+    token: str = Field(default="", repr=False)
+    conversation: str = Field(default="", repr=False)  # what is at PLACE, "" for no small file
+
+
+class CliEnded(WireMessage):
+    """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start."""
+
+    code: int = 0
+    errors: str = ""
+    fault: str = ""
+    temporary: bool = False  # a later try may work
+
+
+Order = PutFiles | StartCli
+read_order: Callable[[bytes], Order] = reader(Order)
+
+
+def packet(message: WireMessage) -> bytes:
+    """Pack a message; OversizedMessageError beyond PACKET_BYTES_MAX."""
+    what = f"{type(message).__name__}:"
+    return encode(message, PACKET_BYTES_MAX, what=what, remedy=" go in one packet")
+
+
+# ---- the bridge's end
 
 
 class CellGoneError(Exception):
@@ -39,7 +105,7 @@ class CliRun:
     async def _end(self) -> CliEnded:
         loop = asyncio.get_running_loop()
         try:
-            data = await loop.sock_recv(self._channel, wire.PACKET_BYTES_MAX)
+            data = await loop.sock_recv(self._channel, PACKET_BYTES_MAX)
             return CliEnded.model_validate_json(data)
         except (OSError, ValueError) as error:
             raise CellGoneError("the CLI's cell has ended") from error
@@ -98,8 +164,8 @@ class CliCell:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await readable.wait()
-            data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 1)
-            self.ready = wire.CliReady.model_validate_json(data)
+            data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, 1)
+            self.ready = CliReady.model_validate_json(data)
             self.listener = socket.socket(fileno=fds[0])
         except (OSError, ValueError, IndexError) as error:
             raise CellGoneError("the CLI's cell has ended, or does not answer") from error
@@ -123,7 +189,7 @@ class CliCell:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         run = CliRun(out, ours)
         with theirs, closing(out_w):
-            order = wire.StartCli(argv=argv, env=dict(env), stdin=stdin)
+            order = StartCli(argv=argv, env=dict(env), stdin=stdin)
             await self._send(order, out_w, theirs.fileno())
         return run
 
@@ -133,7 +199,7 @@ class CliCell:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await writable.wait()
-            socket.send_fds(self._sock, [wire.packet(message)], fds)
+            socket.send_fds(self._sock, [packet(message)], fds)
         except OSError as error:
             raise CellGoneError("the CLI's cell has ended, or reads nothing") from error
         finally:

@@ -27,13 +27,12 @@ from clew_worker.agent.client import (
     live,
 )
 from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.cell import CellGoneError, CliCell, CliRun
+from clew_worker.bridge.cell import PLACE, CellGoneError, CliCell, CliEnded, CliRun
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.tools import first_prompt, next_prompt, warning
 from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn, Conversation
-from clew_worker.bridge.wire import PLACE, CliEnded
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3

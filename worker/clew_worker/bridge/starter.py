@@ -21,8 +21,8 @@ from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.files import closing, remove_tree
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec, is_shortage
-from clew_worker.bridge import relay, wire
-from clew_worker.bridge.wire import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
+from clew_worker.bridge import cell, relay
+from clew_worker.bridge.cell import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
 from clew_worker.sandbox import grants, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
@@ -72,9 +72,9 @@ class CliStarter:
                 return ExitCode.OK
 
     def _serve_one(self) -> bool:
-        data, fds, _, _ = socket.recv_fds(self._sock, wire.PACKET_BYTES_MAX, 2)
+        data, fds, _, _ = socket.recv_fds(self._sock, cell.PACKET_BYTES_MAX, 2)
         if data:
-            match wire.read_order(data):
+            match cell.read_order(data):
                 case PutFiles() as order:
                     self._put(order)
                 case StartCli() as order:
@@ -138,7 +138,7 @@ class CliStarter:
 
 def _report(channel: socket.socket, ended: CliEnded) -> None:
     with contextlib.suppress(OSError):  # the bridge may have ended
-        channel.send(wire.packet(ended))
+        channel.send(cell.packet(ended))
 
 
 def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
@@ -221,7 +221,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
     command = (grants.own_python(), "-I", "-S", relay.__file__, tmp)
     place = Path(tmp, PORT)
     token = place.read_text().partition(" ")[2] if place.exists() else ""
-    ready = wire.CliReady(
+    ready = cell.CliReady(
         program=spec.argv[0],
         home=home,
         tmp=tmp,
@@ -230,7 +230,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
         conversation=_conversation(Path(home, PLACE)),
     )
     with listener:
-        socket.send_fds(sock, [wire.packet(ready)], [listener.fileno()])
+        socket.send_fds(sock, [cell.packet(ready)], [listener.fileno()])
     try:
         return CliStarter(spec, sock, alone=alone).serve()
     except (BrokenPipeError, ConnectionResetError):  # the bridge has ended
