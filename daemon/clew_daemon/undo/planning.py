@@ -52,8 +52,7 @@ class UndoRefused(Exception):
 class Span:
     """From snapshot number `first` to number `last`, or to the present where that is None.
 
-    `subtask` is the one that it is of, if of one, which is at `place`. That of an undo on record has what the undo was
-    `of`.
+    `subtask` is the one that it is of, if of one, which is at `place`.
     """
 
     scope: Literal["goal", "subtask", "undo", "attempt"]
@@ -61,7 +60,6 @@ class Span:
     last: int | None = None
     place: Place = (0, 0)
     subtask: Subtask | None = None
-    of: "Span | None" = None
 
 
 def of_undo(started: ev.UndoStarted) -> Span:
@@ -79,9 +77,8 @@ class Spans:
         self._reopened = 0
         self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
         self._acted: dict[Subtask, tuple[int, int]] = {}  # the snapshot before; the last end
-        self._begun: Span | None = None
-        self._restored = False
-        self._undos: list[Span] = []
+        self._undone: tuple[Span, int] | None = None  # of what, and the snapshot before
+        self._undos: list[tuple[Span, Span]] = []  # those in force: of what, and what reverts it
         for seq, event in rows:
             if isinstance(event, _TREE):
                 apply(self._state, event, seq)
@@ -98,16 +95,16 @@ class Spans:
             case ev.UndoStarted():
                 of = of_undo(event)
                 of = replace(of, subtask=self._at(of.place)) if of.scope == "subtask" else of
-                self._begun, self._restored = Span("undo", self._before, of=of), False
-            case ev.UndoFinished():
-                self._restored = event.restored > 0
+                self._undone = of, self._before
+            case ev.UndoFinished(restored=0):
+                self._undone = None
             case ev.SnapshotTaken():
                 self._end(seq, *event.cut_off)  # it shows what they did
                 self._snapshots.append((seq, self._current()))
                 self._end_undo(seq)
             case ev.SnapshotsMissing(removed=True):
                 self._acted = {one: (0, end) for one, (_, end) in self._acted.items()}
-                self._snapshots, self._undos, self._begun = [], [], None
+                self._snapshots, self._undos, self._undone = [], [], None
             case _:
                 pass
 
@@ -121,14 +118,12 @@ class Spans:
             self._acted[subtask] = self._acted.get(subtask, (self._before, 0))[0], seq
 
     def _end_undo(self, seq: int) -> None:
-        if not (self._begun and self._begun.of and self._restored):
-            return
-        of, undo = self._begun.of, replace(self._begun, last=seq)
-        self._begun = None
-        if of.scope == "undo":
-            self._undos = [one for one in self._undos if one.first != of.first]
-        elif of.scope != "attempt":
-            self._undos.append(undo)
+        if self._undone:
+            (of, before), self._undone = self._undone, None
+            if of.scope == "undo":
+                self._undos = [one for one in self._undos if one[1].first != of.first]
+            elif of.scope != "attempt":
+                self._undos.append((of, Span("undo", before, seq)))
 
     def _at(self, place: Place) -> Subtask | None:
         """Return the subtask that is at a place now."""
@@ -177,8 +172,8 @@ class Spans:
     def undo_in_force(self, of: Span) -> Span | None:
         """Return the last undo of the goal or the subtask of `of` that restored something and was not reverted."""
         same = (of.scope, of.subtask)
-        found = [one for one in self._undos if one.of and (one.of.scope, one.of.subtask) == same]
-        return found[-1] if found else None
+        reverse = (back for one, back in reversed(self._undos) if (one.scope, one.subtask) == same)
+        return next(reverse, None)
 
 
 _FOLDER = Entry(stat.S_IFDIR | 0o755, "")
