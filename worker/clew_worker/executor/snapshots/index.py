@@ -14,11 +14,11 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from clew_shared.files import write_whole
+from clew_shared.files import closing, write_whole
 from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import batches, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
-from clew_worker.executor.workspace import open_beneath
+from clew_worker.executor.workspace import FOLDER, open_beneath
 from clew_worker.executor.world.git import GitState
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -137,22 +137,23 @@ class Index:
     def _empty_folders(self, rules: str) -> dict[str, int]:
         """Return the modes of empty folders: git names the highest folder that has nothing of the index."""
         options = ("ls-files", "-o", "--directory", rules)
-        tops = [name for name in self._git.names(*options) if name.endswith("/")]
-        ignored = set(self._git.names(*options, "-i")) if tops else set()
-
-        def passed_over(folder: str) -> bool:
-            return self._covered(folder) or folder in ignored
-
+        left = [name for name in self._git.names(*options) if name.endswith("/")]
+        ignored = set(self._git.names(*options, "-i")) if left else set()
         found: dict[str, int] = {}
-        for top in itertools.filterfalse(passed_over, tops):
-            with contextlib.suppress(OSError):
-                for at, below, files, fd in os.fwalk(top.rstrip("/"), dir_fd=self._root):
-                    if not (below or files):
-                        found[at] = os.fstat(fd).st_mode
-                    is_repository = ".git" in (*below, *files)
-                    below[:] = [
-                        one for one in below if not (is_repository or passed_over(f"{at}/{one}/"))
-                    ]
+        while left:
+            folder = left.pop()
+            if self._covered(folder) or folder in ignored:
+                continue
+            with (
+                contextlib.suppress(OSError),
+                closing(os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=self._root)) as at,
+                os.scandir(at) as listing,
+            ):
+                is_folder = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
+                if not is_folder:
+                    found[folder.rstrip("/")] = os.fstat(at).st_mode
+                elif ".git" not in is_folder:
+                    left += [f"{folder}{name}/" for name, below in is_folder.items() if below]
         return found
 
     def _tell(self, names: Iterable[str], *args: str) -> None:
