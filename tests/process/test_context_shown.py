@@ -181,14 +181,8 @@ def test_what_the_model_found_and_cost_is_told_by_status_and_report(clew):
     count = len(script) + 1
     detail = json.loads(clew.clew("status", goal, "--json"))["goal"]
     cost = detail["cost"]
-    assert (cost["calls"], cost["tokens_in"], cost["tokens_cached"]) == (
-        count,
-        100 * count,
-        50 * count,
-    )
-    shares = [one["cost"]["calls"] for one in detail["subtask_details"]]
-    assert sum(shares) == count
-    assert detail["subtask_details"][0]["summary"] == "it is looked at"
+    assert cost["calls"] == count
+    assert (cost["tokens_in"], cost["tokens_cached"]) == (100 * count, 50 * count)
     printed = clew.clew("status", goal)
     assert f"LLM: {count} calls, " in printed
     report = clew.report(goal)

@@ -150,18 +150,16 @@ class Reflected(GoalEvent, frozen=True):
         attention.fresh = False
 
     def _charge(self, state: State) -> None:
-        """Add the call's cost and the most relevant findings in its results, to the goal and the subtask of each."""
+        """Add the call's cost, and the most relevant findings in its results to their subtask."""
         tried = state.attempts
         subtask = state.subtask_at(*tried.turn_at)
         if subtask and tried.turn_before == tried.turn_at:
             found = [h["insights"] for h in self.hindsight if h.get("relevance") == "high"]
             subtask.insights += filter(None, found)
             del subtask.insights[:-INSIGHTS_KEPT]
-        called = bool(self.tokens or self.llm_s or self.prompt)  # a runbook's turn made no call
-        for cost in (state.cost, *([subtask.cost] if subtask else [])):
-            cost.calls += called
-            for name in ("tokens", "tokens_in", "tokens_out", "tokens_cached", "llm_s"):
-                setattr(cost, name, getattr(cost, name) + getattr(self, name))
+        state.cost.calls += bool(self.tokens or self.llm_s or self.prompt)  # none by a runbook
+        for name in ("tokens", "tokens_in", "tokens_out", "tokens_cached", "llm_s"):
+            setattr(state.cost, name, getattr(state.cost, name) + getattr(self, name))
         state.guidance.prompt = self.prompt or state.guidance.prompt
 
 

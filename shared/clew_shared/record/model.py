@@ -111,7 +111,6 @@ class Subtask:
     summary: str = ""
     inherits: bool = False
     insights: list[str] = field(default_factory=list)
-    cost: LlmCost = field(default_factory=LlmCost)
 
     @classmethod
     def of(cls, planned: PlannedSubtask) -> Subtask:

@@ -8,7 +8,7 @@ from typing import Any
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
-from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost, Subtask
+from clew_shared.record.model import Action, Goal, GoalStatus, Subtask
 from clew_shared.record.moment import iso
 from clew_shared.record.state import AttemptState, InFlight, ProofState, SnapshotState, State
 from clew_shared.snapshots.names import unquoted
@@ -176,6 +176,7 @@ def goal_detail(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
 ) -> dict[str, Any]:
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree, its attempts and its cost."""
+    cost = state.cost
     return {
         **status_view(state, now, waits, stuck=stuck),
         "goal": goal_view(state.goal),
@@ -196,18 +197,10 @@ def goal_detail(
         "set_aside": state.replaced,
         "attempts": [_fresh_start_view(one) for one in state.attempts.fresh_starts],
         "reruns": [asdict(one) for one in state.attempts.reruns],
-        "cost": {**_cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
-        "subtask_details": [
-            {
-                "task_idx": t,
-                "subtask_idx": s,
-                "summary": subtask.summary or None,
-                "insights": list(subtask.insights),
-                "cost": _cost_view(subtask.cost),
-            }
-            for t, task in enumerate(state.goal.tasks)
-            for s, subtask in enumerate(task.subtasks)
-        ],
+        "cost": {
+            **_same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached"),
+            **{name: round(getattr(cost, name), 3) for name in ("llm_s", "active_s")},
+        },
     }
 
 
@@ -228,11 +221,6 @@ def _fresh_start_view(one: AttemptState) -> View:
         "kept": one.kept or None,
         "left": list(one.left),
     }
-
-
-def _cost_view(cost: LlmCost) -> View:
-    counted = _same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached")
-    return {**counted, "llm_s": round(cost.llm_s, 3)}
 
 
 class HistoryFold(EventFold[EndedAction]):
