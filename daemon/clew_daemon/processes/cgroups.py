@@ -35,7 +35,7 @@ CONTROLLERS = ("memory", "pids", "cpu")
 _DELEGATED = ("user.delegate", "trusted.delegate")
 """The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
 
-_MOUNT = Path("/sys/fs/cgroup")
+_MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))  # beside version 1: the latter
 END_S = 5.0
 _MIB = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -182,9 +182,9 @@ def own_group() -> tuple[Path | None, str]:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except FileNotFoundError:
         return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
-    for line in lines:
-        own = _MOUNT / line[4:]
-        if line.startswith("0::/") and (own / "cgroup.procs").exists():
+    names = [line[4:] for line in lines if line.startswith("0::/")]
+    for own in (mount / name for name in names for mount in _MOUNTS):
+        if (own / "cgroup.procs").exists():
             return own, ""
     return None, "cgroup v2 is not mounted here"
 
