@@ -55,14 +55,11 @@ def unit_text(
     clew = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
     if home is not None:  # `$` is doubled in arguments alone
         clew += f" --home {_quoted(str(home)).replace('$', '$$')}"
-    return (
-        (Path(__file__).parent / "unit_files" / unit.name)
-        .read_text()
-        .format(
-            clew=clew,
-            timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
-            folder="%E/clew" if home is None else str(home).replace("%", "%%"),
-        )
+    text = (Path(__file__).parent / "unit_files" / unit.name).read_text()
+    return text.format(
+        clew=clew,
+        timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
+        folder="%E/clew" if home is None else str(home).replace("%", "%%"),
     )
 
 
@@ -196,12 +193,11 @@ class OwnUnit:
         text = _read(self.path)
         found, error = _properties(self.env, self.unit.name, *_SHOWN)
         pid = found.get("MainPID", "0")
+        is_own = text is None or is_of(text, self.home)
         return Service(
             unit=str(self.path),
             installed=text is not None,
-            other_home=None
-            if text is None or is_of(text, self.home)
-            else home_of(text) or DEFAULT_HOME,
+            other_home=None if is_own else home_of(text or "") or DEFAULT_HOME,
             up_to_date=None if text is None else text == expected,
             enabled=found.get("UnitFileState") == "enabled" if found else None,
             active=found.get("ActiveState"),

@@ -234,10 +234,10 @@ def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
 def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return how often the agent was told or refused something, and the last loops."""
     refused = sum(one.refused for one in state.loops.findings)
-    if not (count := len(state.loops.findings)):
-        return [*map(_loop, entries)]
-    often = f"told {words.times(count - refused)}, refused {words.times(refused)}"
-    return [f"{often} (`clew loops {state.goal_id}`)", "", *map(_loop, entries)]
+    counts = {"told": len(state.loops.findings) - refused, "refused": refused}
+    often = "; ".join(f"{what} {words.times(count)}" for what, count in counts.items() if count)
+    head = [f"{often} (`clew loops {state.goal_id}`)", ""] if often else []
+    return [*head, *map(_loop, entries)]
 
 
 def _loop(entry: Mapping[str, Any]) -> str:
