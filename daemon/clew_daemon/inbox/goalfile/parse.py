@@ -308,8 +308,8 @@ def _given(node: yaml.Node) -> str:
 def lookalike(body: str, first_line: int) -> GoalFileFault | None:
     """Return what is wrong where a body begins with what seems meant as front matter.
 
-    That is: before any prose, a line of dashes or the like, then nothing but lines of keys and values, of which one at
-    least is clew's, up to another such line. Or, where one of the two is missing: the other, and first a key of clew's.
+    That is: before any prose, a line of dashes or the like, then only keys and values, one at least of clew's or close
+    to one, up to another such line. Or, where one of the two is missing: the other, and first a key of clew's.
     """
     began, opened, closed, keys = 0, False, False, list[str]()
     skipped: tuple[str, ...] = (*_NO_PROSE, "```", "~~~")  # the first line may open a block
@@ -327,8 +327,10 @@ def lookalike(body: str, first_line: int) -> GoalFileFault | None:
         if closed:
             break
         began = began or number
-    telling = keys if opened and closed else keys[:1]
-    if not (opened or closed) or KEYS.keys().isdisjoint(telling):
+    is_whole = opened and closed
+    meant = KEYS.keys() & (keys if is_whole else keys[:1])
+    near = is_whole and any(key.islower() and closest(key, KEYS) for key in keys[:100])
+    if not (opened or closed) or not (meant or near):
         return None
     return GoalFileFault(
         began,
