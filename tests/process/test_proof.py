@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from bad_disk import small
 from bench import fakes
 
 from clew_daemon.processes import children
@@ -95,20 +96,31 @@ def test_a_proof_that_is_cut_off_is_made_anew_and_leaves_nothing(clew, begun, ki
 
 HOSTILE = {
     "writes": "echo x > greet.sh; rm -f run_tests.sh.bak; rm -rf .agent_context",
-    "forks": "(while true; do sleep 0.1; done) > /dev/null 2>&1 &",
+    "forks and stays": "setsid nohup sh -c 'while echo x >> greet.sh; do sleep 0.02; done' > /dev/null 2>&1 &",
     "locks": "mkdir -p locked/in; chmod 000 locked/in locked",
+    "fills the disk": "cat /dev/zero > greet.sh",
 }
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_check_that_does_harm_in_the_view_changes_nothing_outside(clew, begun, what):
     test = f"if [ -e cheated ]; then {HOSTILE[what]}; fi; [ -e never ]\n"
-    goal, folder = begun("run('touch cheated; echo true > run_tests.sh')", test=test)
-    clew.wait("goal.blocked", goal=goal)
-    assert clew.goal(goal)["proof"]["label"] == "changed_tests"
-    assert (folder / "greet.sh").read_text() == "echo hullo\n"
-    assert not (folder / "locked").exists()
-    assert not view_of(clew, goal).exists()
+    with small(clew.home / "state", "40m") if "disk" in what else contextlib.nullcontext():
+        goal, folder = begun("run('touch cheated; echo true > run_tests.sh')", test=test)
+        clew.wait("goal.blocked", goal=goal)
+        before = content(folder)
+        assert clew.goal(goal)["proof"]["label"] == "changed_tests"
+        assert before["greet.sh"] == b"echo hullo\n"
+        assert not (folder / "locked").exists()
+        assert not view_of(clew, goal).exists()
+        assert not [one for one in psutil.process_iter() if "greet.sh; do" in str(command(one))]
+        assert content(folder) == before
+        clew.stop()
+
+
+def command(process):
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.processes.cells import CellRules
+from clew_daemon.processes.cells import CellRules, caches
 from clew_daemon.processes.nursery import VERSION, NurseryGone, _checked
 from clew_shared.config.agent_tables import (
     CommandAgentSettings,
@@ -121,3 +121,12 @@ def test_a_nursery_of_another_clew_says_that_the_daemon_must_be_restarted():
             _checked(json.dumps(other | {"version": version}).encode())
     with pytest.raises(NurseryGone, match="did not start"):
         _checked(b"{}")
+
+
+def test_a_view_has_the_caches_of_a_home_and_nothing_that_a_link_leads_to(tmp_path):
+    for name in ("home/.npm", "home/.cache/pip", "home/.cache/go-build", "secret"):
+        (tmp_path / name).mkdir(parents=True)
+    for link in (".rustup", ".cache/uv", ".m2"):
+        (tmp_path / "home" / link).symlink_to(tmp_path / "secret")
+    (tmp_path / "secret" / "repository").mkdir()
+    assert sorted(caches(tmp_path / "home")) == [".cache/pip", ".npm"]

@@ -1,5 +1,9 @@
 """What judges, how many tests ran, whose exit code decides, and the label that follows: tables of cases."""
 
+import base64
+import hashlib
+import subprocess
+
 import pytest
 
 from clew_shared.proof.checks import Count, count, decided_by, deciding, fewer
@@ -15,16 +19,19 @@ from clew_shared.proof.judges import (
 )
 from clew_shared.proof.judges import tests_within as inner_tests
 from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
+from clew_worker.executor.proof import tools
 
 NOT_GIVEN = Patterns()
 JUDGE = [
     *("tests/test_calc.py", "calc_test.go", "src/app.spec.ts", "conftest.py", "Makefile", "spec/calc_spec.rb"),
     *("golden/out.txt", ".github/workflows/ci.yml", "jest.config.js", "tox.ini", "run_tests.sh", "verify.py"),
     *("a/.venv/lib/python3.11/site-packages/_pytest/runner.py", "node_modules/jest-circus/build/run.js", "x.snap"),
+    *("testutil.py", "support/asserts.py", ".mvn/maven.config", "go.work", "CMakePresets.json"),
 ]  # fmt: skip
 WORK = [
     *("src/calc.py", "README.md", "lib/net.c", "app/models.rb", "index.html", "docs/guide.md", "latest.py"),
     *("contest.py", "node_modules/left-pad/index.js", "greet.sh", "attest.go", "specification.md"),
+    *("app/ci_client.py", "app/fixtures_store.py", "lib/assert_valid.js", "src/makefile_gen.py", "testimonials.py"),
 ]  # fmt: skip
 
 
@@ -89,6 +96,7 @@ CLOSINGS = {
     "==== 2 passed, 1 failed in 0.03s ====": Count(2, 1, 0),
     "\x1b[32m3 passed\x1b[0m, 2 skipped, 1 warning in 1.20s": Count(3, 0, 2),
     "no tests ran in 0.01s": Count(),
+    "598 passed, 1 skipped, 5 warnings, 2309 subtests passed in 15.37s": Count(598, 0, 1),
     "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=1)": Count(1, 1, 1),
     "Ran 2 tests in 0.001s\n\nOK": Count(2, 0, 0),
     "ERROR: t (unittest.loader._FailedTest.t)\nRan 1 test in 0.000s\n\nFAILED (errors=1)": Count(),
@@ -97,7 +105,15 @@ CLOSINGS = {
     " Tests  1 failed | 2 passed (3)": Count(2, 1, 0),
     "\n  2 passing (8ms)\n  1 pending\n  1 failing\n": Count(2, 1, 1),
     "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured": Count(2, 0, 1),
-    "--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL": Count(1, 1, 0),
+    "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s": Count(
+        1, 1, 0
+    ),
+    "--- FAIL: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s\nok  \ta/c\t(cached)": Count(
+        1, 1, 0
+    ),
+    "ok  \ta/b\t0.01s\n?   \ta/c\t[no test files]\nok  \ta/d\t0.01s [no tests to run]": Count(
+        1, 0, 0
+    ),
     "[INFO] Tests run: 5, Failures: 1, Errors: 0, Skipped: 1": Count(3, 1, 1),
     "75% tests passed, 1 tests failed out of 4": Count(3, 1, 0),
     "3 passed over": None,
@@ -147,6 +163,9 @@ def test_whose_exit_code_decides_a_check(cmd, expected):
 def test_a_file_that_decides_is_named():
     assert decided_by(["sh tools/suite.sh"], ["tools/suite.sh", "a.py"]) == ["tools/suite.sh"]
     assert decided_by(["checker"], ["bin/checker"]) == ["bin/checker"]
+    assert decided_by(["PATH=$PWD/bin:$PATH python3 -m unittest"], ["bin/python3"]) == [
+        "bin/python3"
+    ]
 
 
 def test_tests_within_sources_are_seen():
@@ -228,3 +247,66 @@ def test_what_says_little_of_the_work_is_checked_with_its_reason(seen, runs):
     found = label(seen, runs)
     assert found.label == "checked"
     assert found.why in words("checked", found.why)
+
+
+# -- what is in no snapshot
+
+
+def git(folder, *args):
+    subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e", *args], cwd=folder, check=True
+    )
+
+
+GIT_CHANGES = {
+    "a tag is moved": (["tag", "-f", "v1"], [".git/refs/tags/v1"]),
+    "a tag is removed": (["tag", "-d", "v1"], [".git/refs/tags/v1"]),
+    "a tag is moved and packed": (["update-ref", "refs/tags/v1", "HEAD"], [".git/refs/tags/v1"]),
+    "a tag is packed": (["pack-refs", "--all"], []),
+    "a tag is new": (["tag", "v2"], []),
+    "a branch is new": (["checkout", "-q", "-b", "other"], []),
+    "who commits is said": (["config", "user.name", "me"], []),
+    "an alias is new": (["config", "alias.check", "!true"], [".git/config"]),
+}
+
+
+@pytest.mark.parametrize("what", GIT_CHANGES)
+def test_of_a_repository_what_can_judge_is_compared(tmp_path, what):
+    act, expected = GIT_CHANGES[what]
+    git(tmp_path, "init", "-q")
+    for number in range(2):
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", str(number))
+    git(tmp_path, "tag", "v1", "HEAD~1")
+    before = tools.git_settings(tmp_path)
+    git(tmp_path, *act)
+    if "packed" in what:
+        git(tmp_path, "pack-refs", "--all")
+    assert tools.changed_settings(before, tools.git_settings(tmp_path)) == expected
+
+
+ENTRY = "[pytest11]\nextra = extra\n"
+HASH = base64.urlsafe_b64encode(hashlib.sha256(ENTRY.encode()).digest()).rstrip(b"=").decode()
+PLUGINS = {
+    "an installer has put it on record": ({"RECORD": f"x.dist-info/entry_points.txt,sha256={HASH},9\n"}, False),
+    "its record has no hash": ({"RECORD": "x.dist-info/entry_points.txt,,\n"}, True),
+    "its record has another hash": ({"RECORD": "x.dist-info/entry_points.txt,sha256=abc,9\n"}, True),
+    "it has no record": ({}, True),
+    "it is installed from a folder": (
+        {"RECORD": f"x.dist-info/entry_points.txt,sha256={HASH},9\n", "direct_url.json": "{}"}, True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PLUGINS)
+def test_a_new_plugin_of_pytest_counts_where_an_installer_has_put_it_on_record(tmp_path, what):
+    files, is_new = PLUGINS[what]
+    site = ".venv/lib/python3.11/site-packages/"
+    for path, text in {".venv/pyvenv.cfg": "", f"{site}pluggy.py": ""}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    before = tools.noted(tmp_path, [".venv/"])
+    (tmp_path / site / "x.dist-info").mkdir()
+    for name, text in {"entry_points.txt": ENTRY, **files}.items():
+        (tmp_path / site / "x.dist-info" / name).write_text(text)
+    new, changed = tools.compared(tmp_path, before, tools.noted(tmp_path, [".venv/"]))
+    assert (f"{site}x.dist-info/entry_points.txt" in new, changed) == (is_new, [])

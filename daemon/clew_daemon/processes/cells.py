@@ -17,7 +17,7 @@ from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, Co
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
 from clew_shared.files import remove_tree
-from clew_shared.proof.judges import CACHES
+from clew_shared.proof.judges import BUILDS, CACHES, NO_REPLACED
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
@@ -60,11 +60,18 @@ def make_view(places: Places, goal: str) -> Path:
     place.mkdir(mode=0o700)
     for name in ("home", "tmp", "upper", "work", "copy"):
         (place / name).mkdir()
-    for cache in CACHES:
-        if (own / cache).is_dir():
-            (place / "home" / cache).parent.mkdir(parents=True, exist_ok=True)
-            (place / "home" / cache).symlink_to(own / cache)
+    for cache in caches(own):
+        (place / "home" / cache).parent.mkdir(parents=True, exist_ok=True)
+        (place / "home" / cache).symlink_to(own / cache)
     return place
+
+
+def caches(home: Path) -> list[str]:
+    """Return the folders of package caches in a HOME; a link is none: the goal may have laid it to anywhere."""
+    home = Path(os.path.realpath(home))
+    within = [f".cache/{one.name}" for one in (home / ".cache").glob("*") if one.name not in BUILDS]
+    found = (one for one in (*CACHES, *within) if (home / one).is_dir())
+    return [one for one in found if os.path.realpath(home / one) == str(home / one)]
 
 
 def remove_view(places: Places, goal: str) -> None:
@@ -107,14 +114,14 @@ class CellRules:
         spec, home, tmp = self.executor(), str(place / "home"), str(place / "tmp")
         folder = spec.cwd if overlay else str(place / "copy")
         own = private(self.places, self.state.goal_id)[0]
-        read = [str(own / one) for one in CACHES if (own / one).is_dir()]
+        read = [str(own / one) for one in caches(own)]
         read += [] if overlay else [spec.cwd]
         box = {"workspace": folder, "private": (tmp, home), "read": (*spec.sandbox.read, *read)}
         changes = {
             "title": self._title("view"),
             "sandbox": spec.sandbox.model_copy(update=box),
             "cwd": folder,
-            "env": {**spec.env, "HOME": home, "TMPDIR": tmp},
+            "env": {**spec.env, **NO_REPLACED, "HOME": home, "TMPDIR": tmp},
             "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
             "stands_on": self.place if overlay else None,
         }

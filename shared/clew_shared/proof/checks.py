@@ -6,12 +6,12 @@ one test's. Where both are there, what is in no word has passed.
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 RUNNERS = {
-    "pytest": r"^=*\s*(?P<words>(?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+)"
-    r" in [\d.]+s.*$",
+    "pytest": r"^=*\s*(?P<words>(?:\d+ (?:subtests )?(?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
+    r"|warnings?)(?:, )?)+) in [\d.]+s.*$",
     "pytest without tests": r"^=*\s*(?P<words>no tests (?:ran|collected)).*$",
     "unittest": r"^Ran (?P<total>\d+) tests? in [\d.]+s\s*\n\s*(?:OK|FAILED|NO TESTS RAN)(?: \((?P<words>.*)\))?$",
     "node": r"^(?:#|\u2139) tests \d+\n(?P<words>(?:(?:#|\u2139) \w+ [\d.]+\n?)+)",
@@ -19,12 +19,15 @@ RUNNERS = {
     "vitest": r"^\s*Tests\s+(?P<words>\d.*?)(?: \(\d+\))?$",
     "mocha": r"^\s+(?P<words>\d+ passing)(?: \(.*\))?(?P<more>(?:\n\s+\d+ (?:pending|failing))*)",
     "cargo": r"^test result: \w+\. (?P<words>\d+ passed; \d+ failed; \d+ ignored);",
-    "go": r"^\s*--- (?P<verdict>PASS|FAIL|SKIP): ",
-    "go, each package": r"^(?P<words>ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)",
+    "go -v": r"^\s*--- (?P<verdict>PASS|FAIL|SKIP): ",
     "maven": r"^(?:\[\w+\]\s+)?Tests run: (?P<total>\d+), (?P<words>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$",
     "ctest": r"^\d+% tests passed, (?P<words>\d+ tests failed) out of (?P<total>\d+)$",
 }
 _PATTERNS = [re.compile(pattern, re.MULTILINE) for pattern in RUNNERS.values()]
+_GO = re.compile(
+    r"^(?P<verdict>ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests)", re.MULTILINE
+)
+"""Without -v go names only tests that fail: then its packages are what is counted."""
 _NOT_LOADED = "(unittest.loader._FailedTest"
 """What unittest calls a module that cannot be loaded: it is no test, though it is counted as one."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -58,6 +61,8 @@ def count(output: str) -> Count | None:
     """Return how many tests ran, None where no known runner has closed its output."""
     text = _COLOURS.sub("", output).replace("\r\n", "\n")
     found = [_read(one) for pattern in _PATTERNS for one in pattern.finditer(text)]
+    if "\n=== RUN " not in f"\n{text}" and (packages := [*map(_read, _GO.finditer(text))]):
+        found = packages
     if not found:
         return None
     passed, failed, skipped = (sum(column) for column in zip(*found, strict=True))
@@ -67,7 +72,7 @@ def count(output: str) -> Count | None:
 def _read(found: re.Match[str]) -> tuple[int, int, int]:
     given = found.groupdict()
     if verdict := given.get("verdict"):
-        return int(verdict == "PASS"), int(verdict == "FAIL"), int(verdict == "SKIP")
+        return int(verdict in ("PASS", "ok")), int(verdict == "FAIL"), int(verdict == "SKIP")
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for pair in _PAIR.finditer(f"{given.get('words') or ''} {given.get('more') or ''}"):
         word = (pair["w"] or pair["W"]).strip().lower()
@@ -147,9 +152,10 @@ def _program(words: list[str]) -> str:
     return ""
 
 
-def decided_by(checks: Iterable[str], changed: Iterable[str]) -> list[str]:
+def decided_by(checks: Collection[str], changed: Iterable[str]) -> list[str]:
     """Return those of the changed files whose own exit code decides one of the checks."""
     words = {word for cmd in checks for word in deciding(cmd)}
     paths = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
-    names = {word for word in words if "/" not in word}  # found along PATH
+    programs = (word for cmd in checks for word in cmd.split() if _INTERPRETER.fullmatch(word))
+    names = {word for word in (*words, *programs) if "/" not in word}  # found along PATH
     return sorted(one for one in set(changed) if one in paths or one.rpartition("/")[2] in names)

@@ -22,14 +22,14 @@ FOLDERS = _words("""
     test tests testing spec specs __tests__ __test__ __mocks__ __snapshots__ __fixtures__ e2e fixtures testdata
     test-data test_data golden goldens expected snapshots cypress playwright integration_tests integration-tests
     functional_tests unit_tests acceptance features checks ci .ci .github .gitlab .circleci .husky .cargo grader
-    graders verifier testify gomega ginkgo baselines reference oracle
+    graders verifier testify gomega ginkgo baselines reference oracle .mvn
 """)
 """Whatever is in a folder of such a name judges."""
 
 NAMES = _words("""
     test_* *_test.* *_tests.* *.test.* *.tests.* *.spec.* *_spec.* *-test.* *-spec.* tests.* test.* run_test*
     run-test* runtest* run_check* *Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt *Test.cs
-    *Tests.cs *Test.php *Tests.swift *Spec.scala *Test.scala *.snap *.golden *.approved.* *.feature *.bats
+    *Tests.cs *Test.php *Tests.swift *Spec.scala *Test.scala *.snap *.golden *.approved.* *.feature *.bats testutil*
     *.expected expected_* expected.* golden_* golden.* gold_* gold.* baseline* *_baseline.* reference*
     *_reference.* *oracle* ground_truth* check_* check.* checks.* *_check.* verify* *_verify.* validate* grade*
     ci.* conftest.py sitecustomize.py usercustomize.py *.pth entry_points.txt direct_url.json *.egg-link
@@ -41,10 +41,11 @@ NAMES = _words("""
     pnpmfile.* .pnpmfile.* bunfig.toml nx.json turbo.json lerna.json tsconfig*.json .eslintrc* eslint.config.*
     .eslintignore .prettierrc* .prettierignore biome.json* .stylelintrc* .nvmrc .node-version Makefile makefile
     GNUmakefile *.mk justfile .justfile Justfile Taskfile.yml Taskfile.yaml Rakefile build.rs clippy.toml
-    .clippy.toml rustfmt.toml rust-toolchain* .golangci.* .rspec .simplecov phpunit.xml* *.runsettings
+    .clippy.toml rustfmt.toml rust-toolchain* .golangci.* go.work .rspec .simplecov phpunit.xml* *.runsettings
     Directory.Build.* CTest*.cmake .tool-versions mise.toml .mise.toml pixi.toml devbox.json flake.nix shell.nix
     .env .env.* .envrc .gitattributes .gitmodules .pre-commit-config.yaml .pre-commit-config.yml .gitlab-ci.yml
     Jenkinsfile azure-pipelines.yml docker-compose*.yml docker-compose*.yaml compose.yml compose.yaml
+    CMake*Presets.json testhelp* testlib* testsupport* asserts.* assertions.*
 """)
 
 RUNNERS_PY = (
@@ -95,11 +96,16 @@ _PROSE = re.compile(
 
 
 CACHES = (
-    *(".cargo/registry", ".cargo/git", ".rustup", ".npm", ".cache", ".local/share/pnpm"),
+    *(".cargo/registry", ".cargo/git", ".rustup", ".npm", ".local/share/pnpm"),
     *(".local/share/uv", "go/pkg/mod", ".m2/repository", ".gradle/caches", ".nuget/packages"),
     *(".bun/install/cache", ".yarn/berry/cache", ".deno"),
 )
-"""Folders of a HOME that hold what package managers have downloaded."""
+"""Folders of a HOME that hold what package managers have downloaded, beside what is in its `.cache`."""
+BUILDS = _words("go-build ccache sccache bazel")
+"""What there is in `.cache` of what was built: tools fail where they cannot write there."""
+
+NO_REPLACED = {"GIT_NO_REPLACE_OBJECTS": "1"}
+"""With this variable git does not give one object for another (`git replace`), as an agent may have it do."""
 
 
 @dataclass(frozen=True, slots=True)

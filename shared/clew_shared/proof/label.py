@@ -82,7 +82,7 @@ class Seen:
     @property
     def outside(self) -> tuple[str, ...]:
         """What was changed that judges and is in no snapshot."""
-        home = tuple(f"~/{one}" for one in self.home)
+        home = tuple(one if one.startswith("/") else f"~/{one}" for one in self.home)
         return (*self.tools, *self.new_tools, *home, *self.git)
 
     @property

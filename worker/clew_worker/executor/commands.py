@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from clew_shared.files import closing
 from clew_shared.wire import executor as ex
+from clew_shared.proof.judges import NO_REPLACED
 from clew_worker.executor import starter
 from clew_worker.sandbox import kernel, landlock
 
@@ -173,13 +174,13 @@ class Commands:
 
     @contextlib.contextmanager
     def own_tmp(self) -> Iterator[None]:
-        """Run commands with a TMPDIR of their own, with nothing in it, which is removed afterwards."""
+        """Run commands with an empty TMPDIR of their own, removed afterwards, and without git's replaced objects."""
         above = os.environ.get("TMPDIR")
         try:  # tempfile itself has found its folder before this process was forked
             folder = tempfile.mkdtemp(prefix="check-", dir=above) if above else ""
         except OSError:  # no space: the check will say so
             folder = ""
-        self._env = {"TMPDIR": folder} if folder else {}
+        self._env = NO_REPLACED | ({"TMPDIR": folder} if folder else {})
         try:
             yield
         finally:

@@ -28,6 +28,7 @@ from clew_worker.executor.proof import tools
 from clew_worker.executor.snapshots.index import Index
 from clew_worker.executor.snapshots.restoring import StoredContents
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
+from clew_worker.sandbox.grants import PRIVATE_SHM
 from clew_worker.sandbox.kernel import descendants
 
 LOOK_S = 60.0
@@ -196,7 +197,7 @@ class Prover:
             "new_tools": new,
             "tools": changed,
             "git": settings,
-            "home": tools.home_config(self._home) if self._home.name else [],
+            "home": [*tools.home_config(self._home), *_in_memory()],
             "alive": _alive(starter),
             "programs": decided_by(request.checks, own),
         }
@@ -308,6 +309,13 @@ def _copy(source: Path, target: Path, most: int) -> None:
             shutil.copy2(one, to, follow_symlinks=False)
 
     shutil.copytree(source, target, symlinks=True, copy_function=copy, dirs_exist_ok=True)
+
+
+def _in_memory() -> list[str]:
+    """Return what is left in the /dev/shm of the cell; in a PID namespace it has one of its own."""
+    with contextlib.suppress(OSError):
+        return sorted(map(str, Path(PRIVATE_SHM).iterdir())) if os.getppid() == 1 else []
+    return []
 
 
 def _alive(starter: int) -> list[str]:

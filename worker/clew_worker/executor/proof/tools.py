@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -39,8 +40,9 @@ _HISTORIES = (
     *(".local/share", ".local/state", ".bash_history", ".python_history", ".wget-hsts"),
     ".node_repl_history",
 )
-_PLAIN = (*CACHES, *_HISTORIES)
+_PLAIN = (".cache", *CACHES, *_HISTORIES)
 _HOME_MAX = 1_000
+_TAGS, _TAGS_MAX = "refs/tags/", 1_000
 _HASHED_BYTES, _KEPT_BYTES = 4 << 20, 256 << 10
 _ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
 
@@ -163,7 +165,7 @@ class _Records:
         return (
             at.name == "entry_points.txt"
             and "[pytest11]" in at.read_text(errors="replace")
-            and (not (at.parent / "RECORD").exists() or (at.parent / "direct_url.json").exists())
+            and (not self._on_record(path) or (at.parent / "direct_url.json").exists())
         )
 
     def _is_python(self, path: str) -> bool:
@@ -226,12 +228,26 @@ def git_settings(root: Path) -> dict[str, str]:
             continue
         with path.open("rb") as file:
             found[str(path.relative_to(root))] = base64.b64encode(file.read(_KEPT_BYTES)).decode()
-    return found
+    return found | {f".git/{name}": base64.b64encode(one).decode() for name, one in _tags(folder)}
+
+
+def _tags(folder: Path) -> list[tuple[str, bytes]]:
+    """Return the tags of a repository with what they name, none where there are too many to note."""
+    found = dict[str, bytes]()
+    with contextlib.suppress(OSError):
+        lines = (line.split() for line in (folder / "packed-refs").read_bytes().splitlines())
+        found |= {os.fsdecode(one[1]): one[0] + b"\n" for one in lines if len(one) == 2}
+    with contextlib.suppress(OSError):
+        for path in islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX):
+            if path.is_file():
+                found[str(path.relative_to(folder))] = path.read_bytes()[:100]
+    tags = [one for one in found.items() if one[0].startswith(_TAGS)]
+    return tags if len(tags) < _TAGS_MAX else []
 
 
 def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return the files of the repository's settings that were changed in what can judge."""
-    paths = sorted(before.keys() | now.keys())
+    """Return the files of the repository's settings that were changed in what can judge; a new tag cannot."""
+    paths = sorted(one for one in before.keys() | now.keys() if one in before or _TAGS not in one)
     return [one for one in paths if _telling(one, before.get(one)) != _telling(one, now.get(one))]
 
 
@@ -252,7 +268,7 @@ def _telling(path: str, content: str | None) -> object:
 def home_config(home: Path) -> list[str]:
     """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
     found: list[str] = []
-    for above, folders, names in os.walk(home):
+    for above, folders, names in os.walk(home) if home.name else ():
         at = Path(above).relative_to(home)
         folders[:] = [one for one in folders if not str(at / one).startswith(_PLAIN)]
         found += [str(at / one) for one in names if not str(at / one).startswith(_PLAIN)]
