@@ -17,7 +17,7 @@ from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, Co
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
 from clew_shared.files import remove_tree
-from clew_shared.proof.judges import BUILDS, CACHES, NO_REPLACED
+from clew_shared.proof.judges import BUILDS, CACHES
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
@@ -121,7 +121,7 @@ class CellRules:
             "title": self._title("view"),
             "sandbox": spec.sandbox.model_copy(update=box),
             "cwd": folder,
-            "env": {**spec.env, **NO_REPLACED, "HOME": home, "TMPDIR": tmp},
+            "env": {**spec.env, "HOME": home, "TMPDIR": tmp},
             "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
             "stands_on": self.place if overlay else None,
         }

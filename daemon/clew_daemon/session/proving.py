@@ -216,7 +216,7 @@ class Proving:
                 if not ready.passed:
                     raise ExecutorDied(f"`setup` fails in the view: {_end(ready)}")
             return {
-                name: await self._checks.run_in(executor, name, cmd)
+                name: await self._checks.run_in(executor, name, cmd, fresh=True)
                 for name, cmd in state.spec.checks.items()
             }
 

@@ -7,7 +7,7 @@ one test's. Where both are there, what is in no word has passed.
 import re
 import shlex
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 RUNNERS = {
     "pytest": r"^=*\s*(?P<words>(?:\d+ (?:subtests )?(?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
@@ -35,12 +35,11 @@ _PAIR = re.compile(
     r"(?P<n>\d+) (?:tests )?(?P<w>[a-z]+)|(?P<W>[A-Za-z][A-Za-z ]*?)(?:=|: | )(?P<N>\d+)"
 )
 _KINDS = {
-    **dict.fromkeys(["passed", "xpassed", "pass", "passing"], "passed"),
-    **dict.fromkeys(
-        ["failed", "failing", "fail", "failures", "error", "errors", "cancelled"], "failed"
-    ),
-    **dict.fromkeys(["skipped", "xfailed", "deselected", "pending", "ignored", "todo"], "skipped"),
-    "expected failures": "skipped",
+    **dict.fromkeys(("passed", "xpassed", "pass", "passing", "ok"), "passed"),
+    **dict.fromkeys(("failed", "failing", "fail", "failures"), "failed"),
+    **dict.fromkeys(("error", "errors", "cancelled"), "failed"),
+    **dict.fromkeys(("skipped", "xfailed", "deselected", "pending"), "skipped"),
+    **dict.fromkeys(("ignored", "todo", "skip", "expected failures"), "skipped"),
 }
 
 
@@ -65,22 +64,21 @@ def count(output: str) -> Count | None:
         found = packages
     if not found:
         return None
-    passed, failed, skipped = (sum(column) for column in zip(*found, strict=True))
+    passed, failed, skipped = (sum(column) for column in zip(*map(astuple, found), strict=True))
     return Count(passed, max(0, failed - text.count(_NOT_LOADED)), skipped)
 
 
-def _read(found: re.Match[str]) -> tuple[int, int, int]:
-    given = found.groupdict()
-    if verdict := given.get("verdict"):
-        return int(verdict in ("PASS", "ok")), int(verdict == "FAIL"), int(verdict == "SKIP")
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+def _read(found: re.Match[str]) -> Count:
+    given, counts = found.groupdict(), {"passed": 0, "failed": 0, "skipped": 0}
+    if verdict := _KINDS.get((given.get("verdict") or "").lower()):
+        counts[verdict] = 1
     for pair in _PAIR.finditer(f"{given.get('words') or ''} {given.get('more') or ''}"):
         word = (pair["w"] or pair["W"]).strip().lower()
         if kind := _KINDS.get(word):
             counts[kind] += int(pair["n"] or pair["N"])
     if total := given.get("total"):
         counts["passed"] = max(0, int(total) - counts["failed"] - counts["skipped"])
-    return counts["passed"], counts["failed"], counts["skipped"]
+    return Count(**counts)
 
 
 def fewer(before: Count | None, now: Count | None) -> str:
@@ -101,11 +99,9 @@ def fewer(before: Count | None, now: Count | None) -> str:
 _INTERPRETER = re.compile(
     r"(?:.*/)?(?:sh|bash|dash|zsh|python[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node)"
 )
-_WRAPPERS = frozenset(
-    ["env", "time", "nice", "exec", "command", "timeout", "stdbuf", "nohup", "xvfb-run", "!"]
-)
-_WITH_VALUE = frozenset(["-W", "-X", "-r", "--require", "-n"])
-_IS_CODE = frozenset(["-c", "-e", "--eval", "-p"])
+_WRAPPERS = re.compile("env|time|nice|exec|command|timeout|stdbuf|nohup|xvfb-run|!")
+_WITH_VALUE = ("-W", "-X", "-r", "--require", "-n")
+_IS_CODE = ("-c", "-e", "--eval", "-p")
 _PREFIX = re.compile(r"\w+=.*|\d+(?:\.\d+)?[smhd]?")
 
 
@@ -132,7 +128,7 @@ def deciding(cmd: str) -> list[str]:
 
 def _program(words: list[str]) -> str:
     """Return the script that a command runs, or its program, "" for none of its own."""
-    while words and (words[0] in _WRAPPERS or _PREFIX.fullmatch(words[0])):
+    while words and (_WRAPPERS.fullmatch(words[0]) or _PREFIX.fullmatch(words[0])):
         words = words[1:]
     if not words or words[0] in ("[", "test"):
         return ""

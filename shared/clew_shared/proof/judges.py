@@ -104,17 +104,13 @@ CACHES = (
 BUILDS = _words("go-build ccache sccache bazel")
 """What there is in `.cache` of what was built: tools fail where they cannot write there."""
 
-NO_REPLACED = {"GIT_NO_REPLACE_OBJECTS": "1"}
-"""With this variable git does not give one object for another (`git replace`), as an agent may have it do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """What a config and a goal file say: which files judge besides, which never do, and which of them may change."""
+    """What a config and a goal file say: which files judge besides, and which never do."""
 
     judges: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    may_change: tuple[str, ...] = ()
 
 
 @cache
@@ -152,10 +148,13 @@ def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:
     """Return whether a file judges by its name and place, whatever is in it."""
     if matcher(patterns.ignore)(path):
         return False
-    *folders, name = path.split("/")
-    in_folder = any(folder.lower() in FOLDERS for folder in folders)
-    named = in_folder or _by_name(name) or _INSTALLED.fullmatch(path) is not None
+    name = path.rpartition("/")[2]
+    named = _in_folder(path) or _by_name(name) or _INSTALLED.fullmatch(path) is not None
     return named or matcher(patterns.judges)(path)
+
+
+def _in_folder(path: str) -> bool:
+    return any(folder in FOLDERS for folder in path.lower().split("/")[:-1])
 
 
 def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) -> bool:
@@ -165,8 +164,8 @@ def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) 
     """
     if matcher(patterns.ignore)(path):
         return False
-    *folders, name = path.split("/")
-    if part_of(name) and not any(folder.lower() in FOLDERS for folder in folders):
+    name = path.rpartition("/")[2]
+    if name in MANIFESTS and not _in_folder(path):
         was, now = part(name, old), part(name, new)
         says_something = any(now.values()) if isinstance(now, dict) else bool(now)
         return was != now and (old is not None or says_something)
@@ -175,19 +174,19 @@ def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) 
 
 def _shadows(path: str) -> bool:
     """Return whether a new file at the top is found in place of a module of Python's library or of a runner."""
-    parts = path.split("/")
-    if len(parts) > 2 or not parts[-1].endswith((".py", ".pyi", ".so", ".pyc")):
-        return False
-    return (parts[0].partition(".")[0] if len(parts) == 1 else parts[0]) in _SHADOWS
+    top, _, below = path.partition("/")
+    is_module = "/" not in below and path.endswith((".py", ".pyi", ".so", ".pyc"))
+    return is_module and (top if below else top.partition(".")[0]) in _SHADOWS
 
 
 def is_data(path: str) -> bool:
     """Return whether a file that was there before may be what a check compares with, though no name says so."""
     name = path.rpartition("/")[2]
-    if part_of(name) or name in _LOCKS or _PROSE.match(name) or path.startswith(("docs/", "doc/")):
+    is_other = name in MANIFESTS or name in _LOCKS or _PROSE.match(name)
+    if is_other or path.startswith(("docs/", "doc/")):
         return False
-    ending = name.lstrip(".").rpartition(".")
-    return bool(ending[1]) and ending[2].lower() not in _CODE
+    _, dot, ending = name.lstrip(".").rpartition(".")
+    return bool(dot) and ending.lower() not in _CODE
 
 
 # -- manifests -------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def is_data(path: str) -> bool:
 
 def part(name: str, data: bytes | None) -> object:
     """Return the part of a manifest that judges, all of it where it cannot be read, None where there is none."""
-    read = part_of(name)
+    read = MANIFESTS.get(name)
     if data is None or read is None:
         return None
     try:
@@ -246,12 +245,7 @@ def _lines(data: bytes) -> object:
     return sorted(line.strip() for line in data.splitlines() if _RUNS.search(line))
 
 
-def part_of(name: str) -> Callable[[bytes], object] | None:
-    """Return how the part that judges is read from a manifest, None for a file that is no manifest."""
-    return _MANIFESTS.get(name)
-
-
-_MANIFESTS: dict[str, Callable[[bytes], object]] = {
+MANIFESTS: dict[str, Callable[[bytes], object]] = {
     **dict.fromkeys(("package.json", "composer.json", "deno.json"), _package),
     "pyproject.toml": _pyproject,
     "Cargo.toml": _cargo,
@@ -259,6 +253,7 @@ _MANIFESTS: dict[str, Callable[[bytes], object]] = {
     "go.mod": _go_mod,
     **dict.fromkeys(_BUILD_FILES, _lines),
 }
+"""How the part that judges is read from a manifest, by its name."""
 
 
 # -- tests within sources --------------------------------------------------------------------------
@@ -279,9 +274,8 @@ def tests_within(data: bytes | None) -> int:
 
 def examples_lost(old: bytes | None, new: bytes | None) -> int:
     """Return how many examples of doctests, with what they expect, are in `old` and not in `new`."""
-    before, now = (
-        {b" ".join(one.split()) for one in _EXAMPLE.findall(text or b"")} for text in (old, new)
-    )
+    found = (_EXAMPLE.findall(text or b"") for text in (old, new))
+    before, now = ({b" ".join(one.split()) for one in examples} for examples in found)
     return len(before - now)
 
 

@@ -120,8 +120,7 @@ def label(seen: Seen, runs: Evidence) -> Proof:
     if runs.view is not None and (failing := failing_run(runs.view)):
         return _of_failing(seen, runs, failing)
     if seen.within:
-        why = "tests inside of source files have gone"
-        return Proof("changed_tests", seen.within, why)
+        return Proof("changed_tests", seen.within, "tests inside of source files have gone")
     last = runs.finish if runs.view is None else runs.view
     return _of_counts(runs, last) or _of_changes(seen, runs)
 
@@ -162,7 +161,7 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
     assert runs.view is not None  # noqa: S101 - asked before
     run = runs.view[failing]
     if run.exit_code is None:
-        took = runs.finish[failing].seconds if failing in runs.finish else 0.0
+        took = runs.finish.get(failing, Run()).seconds
         why = f"{failing} took {took:.1f} s at the finish, and was not done after {run.seconds:.1f} s in the view"
         return Proof("unknown", (), why)
     why = f"check `{failing}` fails without it"
@@ -177,9 +176,8 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
         return Proof("changed_tools", seen.outside, why)
     if seen.alive:
         return Proof("left_running", seen.alive, why)
-    return Proof(
-        "unknown", (), f"{failing} fails in the view, where nothing that judges is another"
-    )
+    why = f"{failing} fails in the view, where nothing that judges is another"
+    return Proof("unknown", (), why)
 
 
 def _of_counts(runs: Evidence, last: Runs) -> Proof | None:
@@ -207,8 +205,7 @@ def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
     if runs.data and failing_run(runs.data):
         return seen.data, f"without its change of {', '.join(seen.data[:5])} the checks fail"
     if seen.programs:
-        why = f"{seen.programs[0]}, which it wrote, decides by its own exit code"
-        return seen.programs, why
+        return seen.programs, f"{seen.programs[0]}, which it wrote, decides by its own exit code"
     if seen.odd:
         return _names(seen.odd), "; ".join(seen.odd[:5])
     if not runs.before.keys() >= runs.finish.keys():

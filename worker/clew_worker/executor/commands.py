@@ -24,7 +24,6 @@ from typing import NoReturn
 
 from clew_shared.files import closing
 from clew_shared.wire import executor as ex
-from clew_shared.proof.judges import NO_REPLACED
 from clew_worker.executor import starter
 from clew_worker.sandbox import kernel, landlock
 
@@ -180,7 +179,7 @@ class Commands:
             folder = tempfile.mkdtemp(prefix="check-", dir=above) if above else ""
         except OSError:  # no space: the check will say so
             folder = ""
-        self._env = NO_REPLACED | ({"TMPDIR": folder} if folder else {})
+        self._env = {"GIT_NO_REPLACE_OBJECTS": "1"} | ({"TMPDIR": folder} if folder else {})
         try:
             yield
         finally:

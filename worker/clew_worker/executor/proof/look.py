@@ -69,7 +69,7 @@ class Changes:
         lost = more = 0
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
-            is_part = rules.part_of(path.rpartition("/")[2]) is not None
+            is_part = path.rpartition("/")[2] in rules.MANIFESTS
             # Of a whole file that judges, whether there is one decides; what is in it does not.
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
             if rules.judges(path, was, now, patterns):
@@ -129,7 +129,7 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             room -= len(data or b"")
             return data
 
-        found.sort(rules.Patterns(request.judges, request.ignore, request.may_change), read)
+        found.sort(rules.Patterns(request.judges, request.ignore), read)
     found.had_tests = bool(found.altered)
     if found.added and not found.altered:
         found.had_tests = any(
