@@ -149,14 +149,6 @@ def test_an_answer_that_is_none_is_an_error(tmp_path, answer, why, code):
     assert told.value.code == code
 
 
-def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path):
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / "s"))
-        silent.listen()
-        with pytest.raises(CliError, match="did not answer `ping`"):
-            call(tmp_path / "s", "ping", within_s=0.05)
-
-
 def test_a_daemon_that_answers_byte_by_byte_has_no_more_time_for_it(path):
     with socket.socket(socket.AF_UNIX) as slow, ThreadPoolExecutor() as pool:
         slow.bind(str(path))

@@ -31,10 +31,11 @@ class Daemon:
 
     def __init__(self, folder):
         self.ledger = Ledger.open(folder / "ledger.db")
-        self.goals = GoalEvents(self.ledger, set(), {})
+        self.goals = self._goals = GoalEvents(self.ledger, set(), {})
+        self._lookup = self
         self.socket = folder / "control.sock"
         answers = {
-            "follow": handler("follow", partial(handlers.follow, self.goals, self, self._status)),
+            "follow": handler("follow", partial(handlers.ControlHandlers._follow, self)),
             "ping": handler("ping", self._ping),
         }
         self.control = Control(self.socket, answers)

@@ -83,7 +83,7 @@ class ControlHandlers:
             "executor_env": self._executor_env,
             "reload": self._reloaded,
             "status": self._status,
-            "follow": partial(follow, self._goals, self._lookup, self._status),
+            "follow": self._follow,
             "undo": self._undo_goal,
             "pause": partial(change, "pause"),
             "cancel": partial(change, "cancel"),
@@ -135,6 +135,27 @@ class ControlHandlers:
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
         return {"daemon": await self._view(), "goals": goals, **more}
+
+    async def _follow(self, goal: str | None = None, after: str | None = None) -> Stream:
+        """Follow the events of one goal, or of all, from now on, or after the cursor `after` (docs/stream.md).
+
+        The answer says where the stream begins, with the state as it is after that, unless it continues from `after`.
+        """
+        ledger = self._goals.ledger
+        goal = self._lookup.find(goal).state.goal_id if goal else ""
+        try:
+            asked = None if after is None else Cursor.parse(after)
+        except ValueError:
+            problem = f"`after` is {str(after)[:100]!r}"
+            raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
+        begin = await asyncio.to_thread(
+            lambda: asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
+        )
+        answer = {"after": str(begin), "reset": asked not in (None, begin), "goals": []}
+        if begin != asked:
+            found = await self._status(limit=None if goal else ENDED_SHOWN)
+            answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
+        return Stream(answer, _lines(self._goals, begin, goal))
 
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""
@@ -247,33 +268,6 @@ class ControlHandlers:
             return dict(await self._d.playbook.change(lambda draft: draft.import_bullets(new)))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None
-
-
-async def follow(
-    goals: GoalEvents,
-    lookup: GoalLookup,
-    status: Callable[..., Awaitable[JsonObject]],
-    goal: str | None = None,
-    after: str | None = None,
-) -> Stream:
-    """Follow the events of one goal, or of all, from now on, or after the cursor `after` (docs/stream.md).
-
-    The answer says where the stream begins, with the state as it is after that, unless it continues from `after`.
-    """
-    goal = lookup.find(goal).state.goal_id if goal else ""
-    try:
-        asked = None if after is None else Cursor.parse(after)
-    except ValueError:
-        problem = f"`after` is {str(after)[:100]!r}"
-        raise ControlError(f"{problem}; it must be the cursor of an earlier answer") from None
-    begin = await asyncio.to_thread(
-        lambda: asked if asked and asked.is_of(goals.ledger) else Cursor.at_end(goals.ledger)
-    )
-    answer = {"after": str(begin), "reset": asked not in (None, begin), "goals": []}
-    if begin != asked:
-        found = await status(limit=None if goal else ENDED_SHOWN)
-        answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
-    return Stream(answer, _lines(goals, begin, goal))
 
 
 async def _lines(goals: GoalEvents, after: Cursor, goal: str) -> AsyncGenerator[bytes]:

@@ -76,8 +76,6 @@ class Control:
 
     async def start(self) -> None:
         """Listen, replacing the socket of a dead daemon; raises FolderError if the path is something else."""
-        if self._server:
-            return
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
                 found = f"{self._path} is where the control socket should be"

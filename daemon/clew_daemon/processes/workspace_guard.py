@@ -178,9 +178,6 @@ class WorkspaceGuard:
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:
-    if (known.ino, known.birth_ns) == (seen.ino, seen.birth_ns):
-        detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
-        return Missing("the workspace is on another device", detail, stranger=seen)
     detail = (
         f"{workspace} is not the folder that this goal works in "
         f"(the original: {_described(known)}; now: {_described(seen)})."
