@@ -46,7 +46,7 @@ class Record:
         return self.add(ev.SubtaskEnded(status=status))
 
     def span(self, subtask):
-        found = Spans(self.rows).of_subtask((0, subtask))
+        found = Spans(self.rows).of((0, subtask))
         return found.first, found.last
 
 
@@ -59,7 +59,7 @@ def test_a_subtask_lies_between_the_snapshots_around_its_actions():
     goal.start(1)
     between = goal.snapshot()
     goal.act()
-    assert Spans(goal.rows).of_goal().first == first
+    assert Spans(goal.rows).of(None).first == first
     assert goal.span(0) == (first, between)
     assert goal.span(1) == (between, None)
 
@@ -92,7 +92,7 @@ def folded(goal):
 
 def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     restored(goal)
-    assert Spans(goal.rows).undo_in_force(Spans(goal.rows).of_subtask((0, 0))) is None
+    assert Spans(goal.rows).undo_in_force(Spans(goal.rows).of((0, 0))) is None
     assert folded(goal).snapshots.undone == 0
 
 

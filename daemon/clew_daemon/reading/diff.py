@@ -17,7 +17,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
-from clew_daemon.undo.planning import NoSpanError, Rows, Span, Spans
+from clew_daemon.undo.planning import Rows, Span, Spans, UndoRefused
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
@@ -71,13 +71,12 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
 
 
 def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
-    spans = Spans(rows)
-    if (span := spans.of_goal()) is None:
+    if not state.snapshots.first:
         why = state.snapshots.missing or "it has not started, or ran with an earlier version"
         raise CliError(f"{state.goal_id} has no snapshot: {why}")
     try:
-        return spans.of_subtask(subtask) if subtask else span
-    except NoSpanError as error:
+        return Spans(rows).of(subtask)
+    except UndoRefused as error:
         raise CliError(f"{state.goal_id}: {error}; `clew diff {state.goal_id}` shows all") from None
 
 

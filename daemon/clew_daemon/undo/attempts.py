@@ -59,9 +59,9 @@ async def put_back(parts: DaemonParts, core: Core, guard: WorkspaceGuard) -> Att
             span = planning.Spans(rows).of_attempts(core.state.place)
             async with asyncio.timeout(RESTORE_S), visit_within(parts, core, guard) as there:
                 why, left = await _restored(there, span)
-        except planning.NothingDoneError:
+        except planning.NothingDone:
             return AttemptGround()
-        except (planning.NoSpanError, VisitFailed, StoreError) as error:
+        except (planning.UndoRefused, VisitFailed, StoreError) as error:
             why = str(error)
         except TimeoutError:
             why = "restoring took too long"

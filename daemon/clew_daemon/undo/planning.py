@@ -36,16 +36,12 @@ _TREE = (
 )
 
 
-class NoSpanError(Exception):
-    """It is not known what a subtask changed, or it changed nothing; the text says why."""
-
-
-class NothingDoneError(NoSpanError):
-    """A subtask has carried out no action."""
-
-
 class UndoRefused(Exception):
-    """There is nothing that could be undone; the text says why, and what to do."""
+    """It is not known what a goal or a subtask changed, or it changed nothing; the text says why."""
+
+
+class NothingDone(UndoRefused):
+    """A subtask has carried out no action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +136,30 @@ class Spans:
             return None
         return self._at(self._state.place)
 
-    def of_goal(self) -> Span | None:
-        """Return the span of the whole goal; None where it has no snapshot."""
-        return Span("goal", self._snapshots[0][0]) if self._snapshots else None
+    def of(self, place: Place | None) -> Span:
+        """Return the span of the whole goal, or of the subtask that is now at a place: of all its tries.
 
-    def of_subtask(self, place: Place) -> Span:
-        """Return the span of the subtask that is now at a place, from before its first action to its last end.
-
-        It covers all its tries. Raises NoSpanError where it did nothing, or there is no snapshot from before.
+        Raises UndoRefused where it did nothing, or there is no snapshot from before.
         """
+        if not self._snapshots:
+            raise UndoRefused("there is no snapshot")
+        if place is None:
+            return Span("goal", self._snapshots[0][0])
         this = self._at(place)
         if this is None or this not in self._acted:
-            raise NothingDoneError("that subtask has carried out no action")
+            raise NothingDone("that subtask has carried out no action")
         first, end = self._acted[this]
         last = next((one for one, of in self._snapshots if one >= end and of != this), None)
         if not first:
-            raise NoSpanError("there is no snapshot from before the first action of that subtask")
+            raise UndoRefused("there is no snapshot from before the first action of that subtask")
         return Span("subtask", first, last, place, this)
 
     def of_attempts(self, place: Place) -> Span:
-        """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask.
+        """Return the span of all attempts at the subtask that is at a place, up to the present; raises as `of`.
 
         Where a person has reopened the goal, what they saw then is where it begins.
         """
-        if not self._snapshots:
-            raise NoSpanError("there is no snapshot")
-        span = self.of_subtask(place)
+        span = self.of(place)
         seen = next((one for one, _ in self._snapshots if one > self._reopened), self._before)
         return replace(span, scope="attempt", first=max(span.first, seen), last=None)
 
@@ -211,14 +205,7 @@ def planned_undo(store: SnapshotStore, rows: Rows, subtask: Place | None) -> Und
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
     """
     spans = Spans(rows)
-    span = spans.of_goal()
-    if span is None:
-        raise UndoRefused("there is no snapshot")
-    try:
-        span = spans.of_subtask(subtask) if subtask else span
-    except NoSpanError as error:
-        raise UndoRefused(f"{error}; without a subtask, the whole goal is undone") from None
-    list_of = listed(store.within(PLAN_S))
+    span, list_of = spans.of(subtask), listed(store.within(PLAN_S))
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
     if found.plan.restore or undo is None:
