@@ -189,7 +189,6 @@ async def _bounded(response: httpx2.Response, most: int) -> bytes:
 
 
 def read_completion(raw: bytes, seconds: float) -> Completion | None:
-    """Return the completion in an answer, None for anything else."""
     try:
         answer = json.loads(raw)
         choice = answer["choices"][0]

@@ -103,7 +103,6 @@ class Memory:
 
     @property
     def acted(self) -> list[Call]:
-        """The recorded calls among them that were not refused."""
         return [call for call in self.calls if call.recorded and call.result != "blocked"]
 
     @property
@@ -129,7 +128,6 @@ class Memory:
         self.turn.append(Said(role, self._plain(text)))
 
     def warn(self, message: str) -> None:
-        """Add an intervention to the transcript; it stays visible when folded."""
         self.turn.append(warning(message))
 
     def answer(self, name: str, args: Mapping[str, Any], text: str) -> None:

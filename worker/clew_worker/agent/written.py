@@ -133,7 +133,6 @@ def read(text: str, tools: Sequence[Tool]) -> tuple[list[ToolRequest], str]:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the outermost JSON objects of a text, each with its start and end."""
     at = 0
     for _ in range(STARTS_TRIED):
         start = text.find("{", at)

@@ -82,7 +82,6 @@ class _StartingCell:
 
 
 def preload(modules: list[str]) -> tuple[str, ...]:
-    """Import what cells will need; return the names of those that are installed."""
     loaded = []
     later = _WITH_LLM if "clew_worker.agent.llm" in modules else ()
     for name in (*_WARM, *modules, *later):

@@ -59,7 +59,6 @@ class Capture:
         return clean((self._head + self._tail)[-_TAIL_BYTES:].decode(errors="replace").strip(_TORN))
 
     def text(self) -> str:
-        """Return the head and the tail, with a line between them that states how much was left out."""
         if self._total <= self._head_max + self._tail_max:
             return clean((self._head + self._tail).decode(errors="replace"))
         # The ends may be characters that the cut has torn.

@@ -37,10 +37,7 @@ class TooLargeError(PathError):
 
 
 def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
-    """Open a path beneath the folder `root`; OSError (EXDEV, ELOOP) where it leads out, or has a link without `links`.
-
-    Where the kernel has no openat2, no link is followed.
-    """
+    """Open a path beneath `root`; OSError (EXDEV, ELOOP) if it leads out, or has a link without `links` or openat2."""
     try:
         return kernel.open_beneath(path, flags, mode, root, links=links)
     except OSError as error:
@@ -85,10 +82,7 @@ def made_folder(
 
 
 class Workspace:
-    """A folder and everything beneath it. Paths are relative to it, or absolute within it.
-
-    `at` is where it is opened, if that is not `root`: a process that stands in it opens ".".
-    """
+    """A folder and all beneath it, by relative or absolute paths; opened at `at`, where a process stands in it."""
 
     def __init__(self, root: str, at: str = "") -> None:
         self.root = os.path.realpath(root)

@@ -90,10 +90,7 @@ def may_write(spec: CellSpec) -> bool:
 
 
 def private_to_root(folder: str) -> list[str]:
-    """Return the files and folders in `folder` that are not readable by all users: host keys, passwords.
-
-    Root may read them whatever their mode is, so its cells must get no grant for them.
-    """
+    """Return what in `folder` not all users may read: root's cells, which could, must get no grant for it."""
     found: list[str] = []
     todo = [folder]
     while todo:

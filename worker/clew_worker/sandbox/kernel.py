@@ -137,7 +137,6 @@ def syscall(number: int, what: str, *args: int | bytes | None) -> int:
 
 
 def prctl(option: int, arg2: int = 0, arg3: int = 0) -> int:
-    """Make the system call of that name."""
     return _call(_libc.prctl, f"prctl({option})", option, arg2, arg3, 0, 0)
 
 
@@ -162,12 +161,10 @@ def fork(flags: int) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces of `flags` for new ones."""
     _call(_libc.unshare, f"unshare({flags:#x})", flags)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Make the system call of that name."""
     raw = (os.fsencode(text) for text in (source, target, kind))
     _call(_libc.mount, f"mount {target}", *raw, flags, os.fsencode(options))
 
@@ -254,7 +251,6 @@ def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
 
 
 def limit_descriptors(count: int) -> None:
-    """Allow at most `count` open files."""
     _lower(resource.RLIMIT_NOFILE, count)
 
 

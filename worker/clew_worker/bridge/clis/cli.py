@@ -83,7 +83,6 @@ class UsageReported:
         return UsageReported(*tokens, (self.cost_usd or 0.0) + (other.cost_usd or 0.0))
 
     def since(self, before: "UsageReported", cost_usd: float | None = None) -> "UsageReported":
-        """Return what was used since an earlier sum."""
         new, output = max(0, self.input - before.input), max(0, self.output - before.output)
         return UsageReported(new, output, max(0, self.cached - before.cached), cost_usd)
 

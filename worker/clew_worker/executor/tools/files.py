@@ -219,10 +219,7 @@ def write_file(context: ToolContext, path: str, content: str) -> ToolOutcome:
 
 
 def _lost(old: str, new: str) -> str:
-    """Return which lines a file had that its new content lacks, the first few of them; "" for none.
-
-    A model that writes a file anew easily drops the rest of it. Lines that as many new ones replace are not lost.
-    """
+    """Return the first few lines that a file had and no new ones replace: models that write it anew drop the rest."""
     there = {line.strip() for line in new.splitlines()}
     before = [line for line in map(str.strip, old.splitlines()) if line]
     lost = [line for line in before if line not in there]

@@ -103,7 +103,6 @@ def _shown(name: str) -> str:
 
 
 def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
-    """Return the regular files of a folder, or the one file that the path names."""
     try:
         os.close(workspace.open_folder(path))
     except PathError:
