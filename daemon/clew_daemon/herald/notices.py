@@ -121,7 +121,9 @@ def _send_to_desktop(notice: Notice) -> None:
     command = ["notify-send", "--app-name=clew", f"--urgency={urgency}", "--", notice.title, body]
     nothing = subprocess.DEVNULL
     try:
-        subprocess.run(command, stdin=nothing, capture_output=True, timeout=DESKTOP_S, check=True)
+        subprocess.run(
+            command, stdin=nothing, stdout=nothing, stderr=nothing, timeout=DESKTOP_S, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise UndeliveredError(f"notify-send: {type(error).__name__}") from None
 
