@@ -105,8 +105,9 @@ class ControlHandlers:
 
     async def _health(self) -> JsonObject:
         """Answer with the state of the ledger, and a histogram of how long commits took."""
-        ledger, times = self._goals.ledger, self._goals.ledger.times
-        commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
+        ledger = self._goals.ledger
+        counts, sum_s = list(ledger.commits), ledger.commits_s
+        commits = {"bounds_s": BOUNDS_S, "counts": counts, "sum_s": sum_s}
         return {"ledger": ledger.state.value, "commits": commits}
 
     async def _settings(self) -> JsonObject:

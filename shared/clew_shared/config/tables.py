@@ -7,7 +7,7 @@ spans two keys is checked at the later one, so that the error has a place.
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from clew_shared.config.agent_tables import (
     AbsolutePaths,
@@ -287,19 +287,12 @@ NoticeKind = Literal[
 """What `clew herald` can send a message about (docs/herald.md)."""
 
 
-def _without_rejected(value: object) -> object:
-    """Pass over a kind of message that clew no longer sends."""
-    return [one for one in value if one != "rejected"] if isinstance(value, list) else value
-
-
 class NotifySettings(Table):
     """Which messages `clew herald` sends, and where and when."""
 
     urls_file: PathText | None = None
     desktop: bool = True
-    on: Annotated[
-        tuple[NoticeKind, ...], BeforeValidator(_without_rejected), Field(strict=False)
-    ] = get_args(NoticeKind)
+    on: Annotated[tuple[NoticeKind, ...], Field(strict=False)] = get_args(NoticeKind)
     quiet: Annotated[
         str, shaped(rf"({_CLOCK})-(?!\1){_CLOCK}|", 'hours like "22:00-07:00", or "" for none')
     ] = ""

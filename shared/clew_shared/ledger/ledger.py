@@ -50,23 +50,12 @@ class Job:
     size: int  # bytes
 
 
-class CommitTimes:
-    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread at a time."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
-
-
 class Ledger(ReadSide):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
     ReadSide sees what is durable, and may be done from any thread. `state` is that of writing, as last passed to
-    `on_state`; `failure` is why nothing more can be written, None while it can; `times` how long commits took.
+    `on_state`; `failure` is why nothing more can be written, None while it can. `commits` has how many commits took
+    up to each of `BOUNDS_S`, and more; `commits_s` how long all took.
     """
 
     def __init__(
@@ -75,7 +64,7 @@ class Ledger(ReadSide):
         super().__init__(path)
         self.state = self._told = LedgerState.OK  # `_told` is the thread's
         self.failure: LedgerFailed | None = None
-        self.times = CommitTimes()
+        self.commits, self.commits_s = [0] * (len(BOUNDS_S) + 1), 0.0  # the thread's
         self._con, self._tips = con, Tips(con)
         self._files = opening.OpenFiles(path)
         # what an earlier run left is moved when idle
@@ -252,7 +241,8 @@ class Ledger(ReadSide):
                     raise self._final(error) from error
             else:
                 took_s = time.monotonic() - started
-                self.times.add(took_s)
+                self.commits[bisect_left(BOUNDS_S, took_s)] += 1
+                self.commits_s += took_s
                 self._tell_state(LedgerState.SLOW if took_s > SLOW_S else LedgerState.OK)
                 return
 

@@ -199,16 +199,12 @@ def _finished(view: PromptView) -> str:
     return "\n".join(parts)
 
 
-def _finished_line(done: FinishedSubtask) -> str:
-    return _line_of(done.description, done.summary, done.status, done.insights)
-
-
 @lru_cache(maxsize=1024)
-def _line_of(description: str, summary: str, status: str, insights: tuple[str, ...]) -> str:
-    mark = "x" if status in ("completed", "skipped") else status
-    found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in insights)
-    tail = ". Found: ".join(part for part in (_short(summary, SUMMARY_CHARS), found) if part)
-    name = _short(description, DESCRIPTION_CHARS)
+def _finished_line(done: FinishedSubtask) -> str:
+    mark = "x" if done.status in ("completed", "skipped") else done.status
+    found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in done.insights)
+    tail = ". Found: ".join(part for part in (_short(done.summary, SUMMARY_CHARS), found) if part)
+    name = _short(done.description, DESCRIPTION_CHARS)
     return f"- [{mark}] {name}" + (f": {tail}" if tail else "")
 
 
