@@ -55,11 +55,7 @@ class PlacesError(ValueError):
 
 
 def places(env: Mapping[str, str], home: Path | None, settings: Settings | None) -> Places:
-    """Resolve every folder; `home` is `--home` and goes before CLEW_HOME.
-
-    A relative home stays relative: the caller, who knows the working directory, makes it absolute first. Relative
-    `[paths]` start at the config's folder. PlacesError where HOME would be needed and is not set.
-    """
+    """Resolve every folder; `home` (--home) goes before CLEW_HOME, `[paths]` over both. PlacesError without HOME."""
     home = home or (Path(env["CLEW_HOME"]) if env.get("CLEW_HOME") else None)
     if home is None:
         found = _under_xdg(env)

@@ -169,13 +169,9 @@ Ladder = Annotated[tuple[Rung, ...], Field(strict=False)]
 
 
 class ModelProfile(Table):
-    """What applies to the models whose name matches; unset keys are those of `[context]` and of the agent.
+    """What applies to models whose name matches; unset keys are those of `[context]` and of the agent."""
 
-    `window` is the model's context in tokens: prompt and answer fit into it. `attempts` and `iterations` are
-    `[attempts] limit` and `iterations` for this model. Which profile applies is decided elsewhere.
-    """
-
-    window: Annotated[int, Field(ge=512)] | None = None
+    window: Annotated[int, Field(ge=512)] | None = None  # tokens of prompt and answer together
     max_chars: CompactChars | None = None
     max_tokens: PromptTokens | None = None
     answer_tokens: PromptTokens | None = None
@@ -188,8 +184,8 @@ class ModelProfile(Table):
     max_iterations: AtLeastOne | None = None
     mode: ModeSetting | None = None
     temperature: Temperature | None = None
-    attempts: AtLeastOne | None = None
-    iterations: AtLeastOne | None = None
+    attempts: AtLeastOne | None = None  # [attempts] limit
+    iterations: AtLeastOne | None = None  # [attempts] iterations
     ladder: Ladder | None = None
 
 

@@ -209,11 +209,7 @@ def _finished_line(done: FinishedSubtask) -> str:
 
 
 def _finished_folded(view: PromptView) -> int:
-    """Return how many of the oldest finished subtasks are only named; the newest never is.
-
-    They are added one by one: none is folded until the room is full, then enough at once that the rest takes half of
-    it. So the prompt's prefix stays the same between two folds.
-    """
+    """Return how many of the oldest are only named: at once enough for half the room, so the prefix stays the same."""
     room = int(view.share(FINISHED_SHARE) * (1 - NAMES_SHARE))
     sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
     folded, total = 0, 0

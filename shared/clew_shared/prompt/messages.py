@@ -159,11 +159,7 @@ def merged(messages: Iterable[Message]) -> list[Message]:
 
 
 def entries_to_fold(view: PromptView, room: int) -> int:
-    """Return how many of the oldest entries are to be folded: at least as many as are folded already.
-
-    Nothing is folded until the room (characters) is full, then half of it is freed at once; in the last window all but
-    the last results are folded. The newest entry is never folded.
-    """
+    """Return how many of the oldest entries to fold: none until the room is full, then half of it is freed at once."""
     sizes = [chars(messages) for messages in unfolded(view)]
     count, total = view.folded, sum(sizes)
     if total > room:

@@ -20,17 +20,13 @@ FIXED_CHARS_PER_TOKEN = 3.0  # for shares of the budget: a calibrated one would 
 
 @dataclass(frozen=True)
 class PromptView:
-    """All that a prompt shows; equal views give equal bytes.
-
-    The first `folded` entries of the transcript are shown as lines; that number never decreases in a subtask.
-    `tightness` is how often a server found the prompt too long: each time halves the room for the transcript.
-    """
+    """All that a prompt shows; equal views give equal bytes."""
 
     hello: HelloAnswer
     mode: Mode = "tools"
     chars_per_token: float = CHARS_PER_TOKEN
-    tightness: int = 0
-    folded: int = 0
+    tightness: int = 0  # how often a server found it too long: each halves the transcript's room
+    folded: int = 0  # so many entries are shown as lines; never decreases in a subtask
 
     @classmethod
     def on_record(cls, hello: HelloAnswer) -> Self:
@@ -78,11 +74,7 @@ class PromptView:
 
     @property
     def steady(self) -> tuple[Tool, ...]:
-        """The daemon's tools as a prompt in json mode lists them: the same all through a goal.
-
-        A small goal without a plan is offered what the shell cannot do as well, with few arguments; `wait` and `recall`
-        are left out for small goals: every tool costs tokens in every turn, and small models call what they see.
-        """
+        """The daemon's tools, the same all through a goal; few for small goals, as small models call what they see."""
         small, planned = is_small(self.hello), self.state.planned
         order = {name: n for n, name in enumerate(_FIRST)}
         left_out = {*(IDLE_TOOLS if small else ()), *(SHELL_TOOLS if small and not planned else ())}

@@ -56,16 +56,12 @@ class RunRequest(Numbered):
 
 
 class DigestRequest(Numbered):
-    """Ask for the digest of the world, or only for a look (`names_only`).
-
-    `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
-    goal's. `report`: what changed since the last report goes into this answer, otherwise into a later one.
-    """
+    """Ask for the digest of the world, or only for a look (`names_only`)."""
 
     type: Literal["digest"] = "digest"
     names_only: bool = False
-    own: bool = False
-    report: bool = False
+    own: bool = False  # while the agent acted: what changed since the last look is the goal's
+    report: bool = False  # say what changed since the last report now, not in a later answer
 
 
 class CheckRequest(Numbered):
@@ -98,19 +94,17 @@ class RestoreRequest(Numbered):
 
 
 class _Proving(Numbered):
-    """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
+    """What a look and a view go by: trees, and the patterns of the goal."""
 
-    `since` is when the first one was taken, in seconds since 1970; `theirs` has the tree with a file as someone else
-    left it, by quoted name.
-    """
-
-    base: str
-    end: str
-    since: float
+    base: str  # the tree of the goal's first snapshot
+    end: str  # the tree of now
+    since: float  # when the first one was taken, in seconds since 1970
     judges: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     may_change: tuple[str, ...] = ()
-    theirs: dict[str, str] = Field(default_factory=dict)
+    theirs: dict[str, str] = Field(
+        default_factory=dict
+    )  # trees with files of others, by quoted name
 
 
 class LookRequest(_Proving):
@@ -121,20 +115,16 @@ class LookRequest(_Proving):
 
 
 class ViewRequest(_Proving):
-    """Make a view of the workspace ready for checks: what judges is put back (`take`), or `data` as well.
-
-    `tools`: no files of snapshots. `work`: what does not judge. `compiled`: nothing but what Python has compiled.
-    `settings`: tools and settings are put back, too. `may_change` stays. The executor runs in the view already; where
-    that is an empty folder, the workspace is copied from `copy_from`, at most `copy_bytes`. `without`: no file that
-    git ignores.
-    """
+    """Make a view of the workspace, where the executor runs already, ready for checks."""
 
     type: Literal["view"] = "view"
+    # what is put back: what judges, or data too; tools: no files of snapshots; work: what does not
+    # judge; compiled: nothing but what Python has compiled. `may_change` stays.
     take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
-    settings: bool = False
-    copy_from: str = ""
-    copy_bytes: int = 0
-    without: bool = False
+    settings: bool = False  # tools and settings are put back, too
+    copy_from: str = ""  # the workspace, where the view is an empty folder
+    copy_bytes: int = 0  # the most that is copied
+    without: bool = False  # no file that git ignores
 
 
 class WorldDigest(WireMessage):
@@ -151,11 +141,7 @@ class WorldDigest(WireMessage):
 
 
 class ActionDone(Numbered):
-    """The answer to RunRequest, an action's outcome and the world after it, and to CheckRequest, without a world.
-
-    A check has passed if and only if `result` is `success`. `touched` includes what a check changed. `changed` says
-    whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
-    """
+    """The answer to RunRequest, and to a CheckRequest, which passed if its `result` is `success`."""
 
     type: Literal["done"] = "done"
     seq: int = 0
@@ -163,9 +149,9 @@ class ActionDone(Numbered):
     output: str
     exit_code: int | None = None  # 128 + signal when a signal ended the command
     duration_s: float
-    changed: bool | None = None
-    world: WorldDigest | None = None
-    touched: Touched = Touched()
+    changed: bool | None = None  # by the tool itself; compared worlds are more reliable
+    world: WorldDigest | None = None  # None after a check
+    touched: Touched = Touched()  # also by a check
 
 
 class ActionSaid(Numbered):

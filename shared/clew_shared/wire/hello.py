@@ -26,25 +26,20 @@ Mode = Literal["tools", "json"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An action in the transcript; `message` is the text of a refusal.
+    """An action in the transcript."""
 
-    `seq` is its number in the ledger, below 0 where the agent answered the call itself. `insight` and `relevance`
-    are what the model found in the result one turn later. `at` is when its outcome was recorded, in seconds since
-    1970; None where there is no outcome.
-    """
-
-    seq: int = 0
+    seq: int = 0  # its number in the ledger, below 0 where the agent answered it itself
     name: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
     result: str = ""
     output: str = ""
-    message: str = ""
+    message: str = ""  # the text of a refusal
     changed: bool | None = None
     exit_code: int | None = None
-    insight: str = ""
+    insight: str = ""  # what the model found in the result one turn later
     relevance: str = ""
     signature: str = ""
-    at: float | None = None
+    at: float | None = None  # when its outcome was recorded, in seconds since 1970
 
     @property
     def recorded(self) -> bool:
@@ -138,13 +133,7 @@ class FinishedSubtask(AnswerModel):
 
 
 class HelloState(AnswerModel):
-    """A goal's state, as in state.json, with what only an agent needs.
-
-    The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
-    `actions_total` counts the allowed actions of all plans, `progress` is the goal's, 0 to 1.
-    `given_up` are subtasks that a replan gave up, `iterations_granted` the iterations before the last reopening.
-    `there` are some paths in the workspace as they were when the conversation began.
-    """
+    """A goal's state, as in state.json, with what only an agent needs."""
 
     version: int = 1
     goal_id: str = ""
@@ -160,17 +149,17 @@ class HelloState(AnswerModel):
     seq: int = 0
     replan_required: Level | None = None
     finished: tuple[FinishedSubtask, ...] = ()
-    given_up: tuple[str, ...] = ()
-    actions_total: int = 0
-    progress: float = 0.0
-    iterations_granted: int = 0
+    given_up: tuple[str, ...] = ()  # subtasks that a replan gave up
+    actions_total: int = 0  # allowed actions, of all plans
+    progress: float = 0.0  # the goal's, 0 to 1
+    iterations_granted: int = 0  # the iterations before the last reopening
     turns_left: TurnsLeft | None = None
     probes: dict[str, SentProbe] = Field(default_factory=dict)
     prompt: Prompt | None = None
     transcript: tuple[SentEntry, ...] = ()
-    folded: int = 0
-    idea: str = ""
-    there: tuple[str, ...] = ()
+    folded: int = 0  # so many entries of the transcript are shown as lines
+    idea: str = ""  # what the agent wanted to do next
+    there: tuple[str, ...] = ()  # some paths in the workspace when the conversation began
 
     @property
     def task(self) -> Task:
@@ -242,25 +231,19 @@ class GoalTerms(AnswerModel):
 
 
 class AttemptTerms(AnswerModel):
-    """The present attempt: its number of `limit`, why the one before it ended, and lines on what was tried.
-
-    `rung` has the keys in which it differs from the agent's own settings. `kept` is why the workspace was not restored
-    to where the subtask began, "" if it was; `left` names some files that were not. `iterations` is None where the
-    subtask has one attempt; the other numbers are the goal's iteration at its start, and the subtask's actions before
-    it.
-    """
+    """The present attempt: its number of `limit`, why the one before it ended, and what was tried."""
 
     n: int = 1
     limit: int = 1
     reason: str = ""
     tried: tuple[str, ...] = ()
-    rung: dict[str, Any] = Field(default_factory=dict)
-    iterations: int | None = None
-    from_iteration: int = 0
-    from_actions: int = 0
+    rung: dict[str, Any] = Field(default_factory=dict)  # what differs from the agent's settings
+    iterations: int | None = None  # None where the subtask has one attempt
+    from_iteration: int = 0  # the goal's iteration at its start
+    from_actions: int = 0  # the subtask's actions before it
     restored: int = 0
-    kept: str = ""
-    left: tuple[str, ...] = ()
+    kept: str = ""  # why the workspace was not restored to where the subtask began
+    left: tuple[str, ...] = ()  # some files that were not restored
 
 
 class HelloAnswer(AnswerModel):

@@ -44,11 +44,7 @@ SpawnFault = Literal["sandbox", "exec", "resources", "workspace", "spawn"]
 
 
 class SandboxSpec(WireMessage):
-    """What a cell may touch; all paths absolute.
-
-    `hide` wins over every other path (also over a system folder that contains it), except that the workspace and
-    `private` stay visible when they lie inside a hidden folder.
-    """
+    """What a cell may touch, as absolute paths; the workspace and `private` are visible in what is hidden."""
 
     mode: SandboxMode = "enforce"
     workspace: str
@@ -71,23 +67,18 @@ class CellLimits(WireMessage):
 
 
 class CellSpec(WireMessage):
-    """One process to start: an executor, a built-in agent, a foreign command, or the starter of a coding agent's CLI.
-
-    `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the built-in agent, whose
-    entry is `clew_worker.agent.runbook.main(name, sock_fd) -> exit code`.
-    `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has its own.
-    """
+    """A process to start: an executor, a built-in agent, a foreign command, or the starter of a CLI."""
 
     kind: Literal["executor", "agent", "command", "cli"]
-    title: str = ""
+    title: str = ""  # for `ps`; a command has its own
     sandbox: SandboxSpec
     cwd: str
-    env: dict[str, str] = Field(default={})
-    agent: str = ""
+    env: dict[str, str] = Field(default={})  # all of it; CLEW_FD is added for agents and commands
+    agent: str = ""  # a built-in agent, run by `clew_worker.agent.runbook.main(name, sock_fd)`
     argv: tuple[str, ...] = ()
     limits: CellLimits = CellLimits()
     umask: int = 0o077
-    isolation: Literal["auto", "guard"] = "auto"
+    isolation: Literal["auto", "guard"] = "auto"  # guard: without a PID namespace
     cgroup: str = ""  # the folder of the control group that its first process enters; "": none
     git: str = ""  # the absolute path of the system's git, for snapshots; "" where there is none
     ignore: tuple[str, ...] = ()  # [loops] ignore, of an executor: what is no part of the world

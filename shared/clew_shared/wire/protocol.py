@@ -87,14 +87,11 @@ class PlanCheck(_Params):
 
 
 class Plan(_Params):
-    """A plan, or a plan in the place of what was blocked; `checks` are suggestions.
-
-    `covers` has the numbers, from 1, of the pending subtasks that a replan replaces. Without it, a replan replaces all
-    of them, as in version 0.1.
-    """
+    """A plan, or a plan in the place of what was blocked; `checks` are suggestions."""
 
     tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
     replan: Literal["task", "goal"] | None = None
+    # pending subtasks that a replan replaces, numbered from 1; all of them without it, as in 0.1
     covers: Annotated[list[int], Field(max_length=COVERS_MAX)] | Literal["all"] | None = None
     checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
 
@@ -160,23 +157,19 @@ Found = Annotated[dict[str, Annotated[str, Field(max_length=2_000)]], Field(max_
 
 
 class Reflect(_Params):
-    """The record of an iteration that has ended (docs/protocol.md); unknown fields are stored.
-
-    The built-in agents add `hindsight`, what they found in the results of the turn before (one part for
-    its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
-    `prompt`, the facts to record about the prompt. A bridge reports a turn that a crash of its CLI cut off as
-    `unfinished`: it costs what it cost, and is no iteration.
-    """
+    """The record of an iteration that has ended (docs/protocol.md); unknown fields are stored."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+    # what was found in the turn before: one part for its last call, or one for each
     hindsight: list[Found] = Field(default_factory=list, max_length=20)
+    # what was added to the transcript, actions by their numbers
     turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     prompt: Prompt | None = None
     iteration: int | None = Field(default=None, ge=0, le=SEQ_MAX)
     progress_assessment: Literal["advancing", "stuck", "regressing", ""] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     usage: Usage = Usage()
-    unfinished: bool = False
+    unfinished: bool = False  # cut off by a crash of a CLI: it costs, and is no iteration
 
 
 class CompleteSubtask(_Params):

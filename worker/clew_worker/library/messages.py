@@ -84,11 +84,7 @@ def tokens(messages: Iterable[Message]) -> int:
 
 
 def pieces(messages: Sequence[Message], place: Literal["history", "work"]) -> list[Piece]:
-    """Return the pieces of a list; results whose call is missing or incomplete are left out.
-
-    Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
-    and a later system message, become the user's.
-    """
+    """Return the pieces of a list, without results whose call is missing; of a call without all of them the text."""
     found: list[Piece] = []
     for at, message in enumerate(messages, start=1):
         role = _role(message)
