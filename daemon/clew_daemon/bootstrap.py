@@ -71,7 +71,8 @@ class Bootstrap:
 
 
 def ledger_file(places: Places, settings: Settings) -> Path:
-    return Path(settings.ledger.located(str(places.state)).removeprefix("sqlite:///"))
+    file = settings.ledger.url.removeprefix("sqlite:///")
+    return Path(file.replace("<state>", str(places.state)))
 
 
 @contextmanager

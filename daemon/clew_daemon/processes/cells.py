@@ -243,7 +243,7 @@ INSTALLED_BY: dict[CliName, str] = {
 
 def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
     """Return the absolute path of the program, with its links; `env` has PATH and HOME. Raises SpawnError."""
-    named = agent.looked_for
+    named = agent.program or agent.cli
     try:
         found = str(expanded(named, env)) if "/" in named else resolved((named,), env)[0]
     except PlacesError as error:

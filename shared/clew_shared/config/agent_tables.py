@@ -141,11 +141,6 @@ class CliAgentSettings(Table):
     credentials: Annotated[AbsolutePaths, Field(max_length=CREDENTIALS_MAX)] = ()
     args: Annotated[Texts, Field(max_length=ARGUMENTS_MAX)] = ()
 
-    @property
-    def looked_for(self) -> str:
-        """The program to start: a path, or a name to be looked up on PATH."""
-        return self.program or self.cli
-
 
 def _known_agent(name: str, info: ValidationInfo) -> str:
     """Refuse a name that is not among the agents of the validation's context, by name, with the kind of each."""

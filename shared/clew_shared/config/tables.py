@@ -273,9 +273,6 @@ class LedgerSettings(Table):
     url: Annotated[str, _LEDGER_URL] = "sqlite:///<state>/ledger.db"
     keep_days: Seconds = 90.0
 
-    def located(self, state: str) -> str:
-        return self.url.replace("<state>", state)
-
 
 NoticeKind = Literal[
     "blocked", "completed", "failed", "waiting_long", "gave_up", "ledger_full", "daemon_down"

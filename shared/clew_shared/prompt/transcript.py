@@ -84,7 +84,9 @@ class TranscriptFold(EventFold[None]):
         reported = [entry for item in event.turn if (entry := _reported(item, calls))]
         ended += (*calls.values(), *reported) if event.turn else pending
         self._pending = []
-        if any(map(recorded, ended[begin:])):  # else the next hindsight is about earlier results
+        if any(
+            entry.recorded for entry in ended[begin:]
+        ):  # else the next hindsight is about earlier results
             self._turn_from = begin
         self._own_turn = True  # the first may still be of the subtask before
         count = max(self.folded, min(folded, len(ended)))
@@ -93,7 +95,7 @@ class TranscriptFold(EventFold[None]):
 
     def _learn(self, hindsight: Sequence[Mapping[str, str]], folded: int) -> None:
         """Attach what the model found in the last turn's results: one part to the last call, several in order."""
-        calls = [n for n in range(self._turn_from, len(self._ended)) if recorded(self._ended[n])]
+        calls = [n for n in range(self._turn_from, len(self._ended)) if self._ended[n].recorded]
         if len(hindsight) == 1:
             calls = calls[-1:]
         for n, part in zip(calls, hindsight, strict=False):
@@ -112,10 +114,6 @@ def _reported(item: Mapping[str, object], calls: dict[int, Call]) -> Entry | Non
 
 def warning(message: str) -> Said:
     return Said("user", f"Note: {message}", warns=True)
-
-
-def recorded(entry: Entry) -> bool:
-    return isinstance(entry, Call) and entry.recorded
 
 
 def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ that are missing; `[context]` must be as the config's own table allows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
@@ -54,6 +54,7 @@ class Said:
     role: Literal["assistant", "user"] = "user"
     text: str = ""
     warns: bool = False
+    recorded: ClassVar = False
 
 
 Entry = Call | Said

@@ -126,15 +126,12 @@ class Spawned(WireMessage):
 
 
 class SpawnFailed(WireMessage):
-    """No payload runs. Where `guard_pid` is known, it still has to be waited for.
-
-    reason: `sandbox` (what was asked for is not possible here: a restart will not help), `exec` (the command cannot
-    be started), `resources` (descriptors, processes or memory have run out: it may work later), `workspace` (another
-    folder is there than `stands_on`), `spawn` (a bug, a deadline).
-    """
+    """No payload runs; where `guard_pid` is known, it still has to be waited for."""
 
     type: Literal["spawn_failed"] = "spawn_failed"
     id: int
+    # sandbox: impossible here, a restart will not help; exec: the command cannot be started; resources: used up, later
+    # it may work; workspace: another folder is there than `stands_on`; spawn: a bug, a deadline
     reason: SpawnFault
     message: str
     guard_pid: int | None = None

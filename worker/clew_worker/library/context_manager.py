@@ -125,11 +125,7 @@ class ContextManager:
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
 
     def mark_subtask_complete(self, success: bool = True, reason: str = "") -> str | None:
-        """End the current subtask, or count a failed attempt at it: it stays in progress until it is blocked.
-
-        Returns None, or the level that must find another way ("task", "goal", "person"). A subtask that
-        has ended stays unchanged.
-        """
+        """End it, or count a failure; returns which level must find another way (task, goal, person) or None."""
         return self._goal.complete(redact(str(reason or "")), success=success)
 
     def advance_to_next_subtask(self) -> bool:
@@ -167,10 +163,8 @@ class ContextManager:
         goal.settle()
         lines = [f"Loops detected: {len(goal.loops_found)}"]
         for loop in goal.loops_found:
-            count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
-            about = loop["action_signature"] or loop["evidence"]
             to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
-            lines.append(f"{loop['kind']}{count}: {about}{to}")
+            lines.append(f"{loop['kind']}: {loop['action_signature'] or loop['evidence']}{to}")
         lines += [f"blocked: {signature}" for signature in goal.work.blocked_actions]
         return "\n".join(lines) if lines[1:] else "No loops detected."
 

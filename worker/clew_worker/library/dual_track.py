@@ -40,11 +40,7 @@ StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 @dataclass(eq=False)
 class DualTrackContext:
-    """Memory streams of one question, and the message list built from them.
-
-    `max_tokens` bounds the built list (estimated; the system prompt, the question and a message of the user that
-    nothing has answered stay even beyond it).
-    """
+    """Streams of one question, and the list built from them: of `max_tokens` (estimated) but for what must stay."""
 
     system_prompt: str
     user_message: str

@@ -22,10 +22,7 @@ _OF_REASONING = ("reasoning_content", "reasoning")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A message, or an assistant's tool calls with all results; it stands before the question, or after it.
-
-    A fact is a result whose call is no longer in the list, as text.
-    """
+    """A message, or an assistant's calls with all results; a fact is a result whose call is gone, as text."""
 
     place: Literal["history", "fact", "work"]
     messages: tuple[Message, ...]

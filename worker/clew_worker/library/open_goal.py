@@ -67,11 +67,7 @@ class Edit(NamedTuple):
 
 
 class WorkState:
-    """The state of a goal for its agent: a view of the recorded state, with lists and fields that may be changed.
-
-    `goal`, `current_task_idx`, `current_subtask_idx`, `loop_counts`, `blocked_actions` and
-    `last_probe_state` may be changed; the next call records the changes.
-    """
+    """The state of a goal for its agent: the recorded state, of which the fields named here may be changed."""
 
     goal: Goal
     current_task_idx: int
