@@ -10,13 +10,13 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from clew_shared.config.agent_tables import AGENT_KINDS, DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
-from clew_shared.config.tables import Settings
+from clew_shared.config.tables import ModelProfile, Rung, Settings, ToolLoopSettings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
 
@@ -257,22 +257,18 @@ def _meant(given: object, known: Iterable[str]) -> str:
     return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
+_INNER = {"tools": ToolLoopSettings, "models": ModelProfile, "ladder": Rung}
+
+
 def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:
     """Return the keys that are known in the table of the unknown one."""
     if location[0] == "agents":
         return list(AGENT_KINDS[agent_kind(raw["agents"][location[1]])].model_fields)
-    model: type[BaseModel] = Settings
-    for part in location[:-1]:
-        if part in model.model_fields:  # else a name or a number that the user gave
-            model = _table_in(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
-
-
-def _table_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the class of the tables that a type is about: its own, or that of its items."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_table_in, get_args(annotation))), None)
+    table: Any = Settings
+    if len(location) > 1:
+        inner = _INNER.get(location[1], Settings) if len(location) > 2 else None
+        table = inner or Settings.model_fields[location[0]].annotation
+    return list(table.model_fields)
 
 
 def _shown(value: object) -> str:

@@ -186,18 +186,12 @@ class DualTrackContext:
         return self._remembered([stuck, progress, self.inject_urgency(iteration)], stuck)
 
     def _stuck_text(self, stuck_type: str) -> str:
-        if stuck_type == "theme_loop":
-            about = (self.last_thinking_themes or [GENERAL])[-1].replace("_", " ")
-            return (
-                "ERROR: You're repeating yourself. Take action immediately. The last "
-                f"{self.theme_window} thoughts were {about}: make one tool call not tried yet, or answer."
-            )
         thoughts, quiet = self.consecutive_thoughts_without_tools, self.iterations_without_new_facts
-        seen = f"You are stuck ({stuck_type})."
-        if stuck_type == "repeated_planning":
-            seen = f"You have been thinking {thoughts} times in a row without using a tool."
-        elif stuck_type == "no_progress":
-            seen = f"The last {quiet} iterations brought no new result."
+        seen = {
+            "theme_loop": "ERROR: You're repeating yourself.",
+            "repeated_planning": f"You have been thinking {thoughts} times in a row without using a tool.",
+            "no_progress": f"The last {quiet} iterations brought no new result.",
+        }.get(stuck_type, f"You are stuck ({stuck_type}).")
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
 
 
