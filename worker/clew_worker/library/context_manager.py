@@ -59,14 +59,10 @@ class ContextManager:
                 hint = "let clew start this program, or unset CLEW_FD to keep the record in this folder"
                 raise RuntimeError(f"{what}: {hint}") from error
             return self._open.work
-        if not isinstance(goal, str):
-            example = "load_or_init('Create a package')"
-            raise TypeError(f"a goal must be a string, not {goal!r:.80}: {example}")
-        text = goal.strip()
+        text = goal.strip() if isinstance(goal, str) else ""
         if not text:
-            raise ValueError(
-                "a goal must not be empty: load_or_init('Create a package with tests')"
-            )
+            example = "load_or_init('Create a package with tests')"
+            raise ValueError(f"a goal must be a text, not {goal!r:.80}: {example}")
         loops = load(None, os.environ, "environment").settings.loops
         self._open = LocalGoal(self._folder, text, loops)
         return self._open.work

@@ -81,7 +81,6 @@ class Playbook(LearnedPlaybook):
             "sections": len(by_section),
             "by_section": dict(by_section),
             "tags": tags,
-            **tags,
             "conflicts": len(self.conflicts()),
             "archived": len(self._archive),
         }
