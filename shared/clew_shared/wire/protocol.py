@@ -119,9 +119,11 @@ class Outcome(_Params):
     duration_s: float | None = Field(default=None, ge=0)
 
 
-class Record(Act):
+class Record(_Params):
     """An action that the agent has already carried out."""
 
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
     result: Literal["success", "failure", "error", "timeout"]
     output: str | None = None
     changed: bool | None = None
