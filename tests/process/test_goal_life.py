@@ -227,11 +227,7 @@ def test_suggested_checks_are_shown_and_decide_nothing(clew):
     ]
     assert [one["name"] for one in detail(clew, goal)["suggested_checks"]] == ["there", "fails"]
     report = clew.report(goal)
-    block = report.partition("    ---\n")[2].partition("    ---\n")[0]
-    assert yaml.safe_load(block)["checks"] == {
-        "there": "test -f hello.txt",
-        "fails": "echo no bye; exit 3",
-    }
+    assert "- suggested: `test -f hello.txt`\n- suggested: `echo no bye; exit 3`" in report
     assert clew.verified()
 
 
