@@ -229,3 +229,21 @@ def test_its_login_file_is_its_own_copy_and_appears_nowhere_else(coder, tmp_path
         if path.is_file() and not path.is_relative_to(kept):
             assert token.encode() not in path.read_bytes(), path
     assert token not in clew.log.read_text()
+
+
+def test_a_refreshed_token_is_written_back_if_so_configured(coder, tmp_path):
+    login = tmp_path / "auth.json"
+    login.write_text(json.dumps({"tokens": {"refresh_token": "rt-old-zQ81kXw02LmPt7yVbN"}}))
+    login.chmod(0o600)
+    body = """
+        path = os.path.join(os.environ["HOME"], "auth.json")
+        started()
+        text = open(path).read().replace("rt-old-", "rt-new-")
+        open(path, "w").write(text)
+        failed("unknown model m")
+    """
+    clew = coder(body, credentials=[str(login)], refresh_credentials=True).start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    clew.until(lambda: "rt-new-" in login.read_text(), "the new token")
+    assert login.stat().st_mode & 0o777 == 0o600

@@ -170,6 +170,7 @@ class SimAgent:
             "finish": {"success": deed != "any" or self._rng.random() < 0.9},
             "llm_slot": {"open": self._rng.random() < 0.5, "base_url": "http://127.0.0.1:1/v1"},
             "leave": {"kind": "temporary", "reason": "busy"},
+            "login": {"place": "auth.json", "text": "{}"},
         }
         answer = await self._call(method, **params.get(method, {}))
         if answer.get("verdict") == "allowed":

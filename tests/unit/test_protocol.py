@@ -54,6 +54,7 @@ GOOD = {
     "record": {"tool": "t", "args": {}, "result": "failure", "output": "x", "changed": False},
     "think": {"text": "x", "has_tool_calls": True},
     "ask": {"question": "Which colour?"},
+    "login": {"place": ".codex/auth.json", "text": "{}"},
     "reflect": {"iteration": 1, "progress_assessment": "stuck", "synthesis": "kept"},
     "complete_subtask": {"success": False, "failure": "x"},
     "advance": {},

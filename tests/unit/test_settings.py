@@ -175,6 +175,7 @@ def test_broken_toml_is_one_fault_with_its_line(text, place):
         "[agents.x]\ncli = 'codex'\nprogram = ''",
         "[agents.x]\ncli = 'codex'\nbase_url = 'localhost'",
         "[agents.x]\ncli = 'codex'\ncredentials = ['auth.json']",
+        "[agents.x]\ncli = 'codex'\nrefresh_credentials = true",
         "[context.models.A]\nrecent_actions = 2\n[context.models.a]\nrecent_actions = 4",
         "[agents.x]\ncli = 'codex'\nargs = [\"\\u0000\"]",
         f"[agents.x]\ncli = 'codex'\nargs = {['a'] * 65}",

@@ -3,11 +3,13 @@
 A method that changes anything ends by waiting until that is durable; only then is it answered (docs/guarantees.md).
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from clew_daemon.host.keys import place_of, secrets_of, write_back
 from clew_daemon.learning.playbook import CHARS_MAX, continued, of_model
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import ATTEMPT, Ended
@@ -21,6 +23,7 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.lifetime import Lifetime
+from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.journal import turns_left
 from clew_shared.core.questions import WHY, ask
@@ -29,7 +32,7 @@ from clew_shared.playbook.playbook import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.record.spec import COUNT_MAX, PlannedTask, Prompt
-from clew_shared.text.redact import redact, redacted
+from clew_shared.text.redact import hide, redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import AnswerModel, Judged, Noted
@@ -72,6 +75,7 @@ class Conversation:
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
+            "login": self._login,
             "ask": self._ask,
             "think": self._think,
             "reflect": self._reflect,
@@ -224,6 +228,20 @@ class Conversation:
     async def _leave(self, p: protocol.Leave) -> Answer:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
         return {}
+
+    async def _login(self, p: protocol.Login) -> Answer:
+        """Write refreshed tokens of a coding agent back to the user's file; answer why not, "" if it was done."""
+        epoch, agent, keys = self._epoch, self._epoch.agent, self._epoch.parts.keys
+        reason, old, paths = "`refresh_credentials` is not set", epoch.logins.get(p.place), {}
+        if isinstance(agent, CliAgentSettings) and agent.refresh_credentials:
+            reason = "no login file has this place"
+            paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
+        if old is not None and p.place in paths:
+            hide(list(secrets_of(p.text)))
+            reason = await asyncio.to_thread(write_back, paths[p.place], old, p.text)
+            if not reason:
+                epoch.logins = {**epoch.logins, p.place: p.text}
+        return {"written": not reason, "reason": reason}
 
     async def _llm_slot(self, p: protocol.LlmSlot) -> Answer:
         self.release()

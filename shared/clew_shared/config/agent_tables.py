@@ -90,6 +90,12 @@ def _only_key(value: str | None, info: ValidationInfo) -> str | None:
     return value
 
 
+def _has_credentials(value: bool, info: ValidationInfo) -> bool:
+    if value and info.data.get("credentials") == ():
+        raise ValueError("has nothing to write back: name the files in `credentials`")
+    return value
+
+
 BaseUrl = Annotated[
     str,
     shaped(r"https?://[^/\s].*", f"an address with http:// or https:// (like {LOCAL_LLM})"),
@@ -139,6 +145,7 @@ class CliAgentSettings(Table):
     api_key_env: KeyEnv | None = None
     api_key_file: KeyFile = None
     credentials: Annotated[AbsolutePaths, Field(max_length=CREDENTIALS_MAX)] = ()
+    refresh_credentials: Annotated[bool, AfterValidator(_has_credentials)] = False
     args: Annotated[Texts, Field(max_length=ARGUMENTS_MAX)] = ()
 
 

@@ -219,9 +219,16 @@ class Leave(_Params):
     retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
 
 
+class Login(_Params):
+    """A login file of a coding agent with refreshed tokens, by its place in the private HOME."""
+
+    place: str = Field(max_length=1_000)
+    text: str = Field(max_length=TEXT_CHARS_MAX, repr=False)
+
+
 _SHAPES: tuple[type[_Params], ...] = (
     Hello, Heartbeat, Plan, Act, Propose, Outcome, Record, Ask, Think, Reflect, CompleteSubtask,
-    Advance, Learn, Check, Finish, LlmSlot, Leave,
+    Advance, Learn, Check, Finish, LlmSlot, Leave, Login,
 )  # fmt: skip
 METHODS = {re.sub(r"(?<=.)(?=[A-Z])", "_", shape.__name__).lower(): shape for shape in _SHAPES}
 """Every method that an agent may call, with the shape of its params."""

@@ -8,7 +8,8 @@ bridge                              starter
 PutFiles                ->                              as often as needed, before a start
 StartCli + [stdout, run]->
 
-`run` is a socket of its own: hanging up there ends the CLI, and CliEnded comes when all that it had started has ended.
+`run` is a socket of its own: hanging up there ends the CLI. When all that it had started has ended, the files come that were
+asked `back`, one a packet, and CliEnded.
 """
 
 import asyncio
@@ -54,6 +55,7 @@ class StartCli(WireMessage):
     argv: tuple[str, ...]
     env: dict[str, str] = Field(repr=False)
     stdin: str = Field(default="", repr=False)
+    back: tuple[str, ...] = ()  # files in HOME to be sent back at its end
 
 
 class CliReady(WireMessage):
@@ -67,9 +69,18 @@ class CliReady(WireMessage):
     conversation: str = Field(default="", repr=False)  # what is at PLACE, "" for no small file
 
 
+class FileBack(WireMessage):
+    """The text of a file that was asked back, where it is a small one."""
+
+    type: Literal["file"] = "file"
+    path: str
+    text: str = Field(repr=False)
+
+
 class CliEnded(WireMessage):
     """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start."""
 
+    type: Literal["ended"] = "ended"
     code: int = 0
     errors: str = ""
     fault: str = ""
@@ -78,6 +89,7 @@ class CliEnded(WireMessage):
 
 Order = PutFiles | StartCli
 read_order: Callable[[bytes], Order] = reader(Order)
+_read_end: Callable[[bytes], FileBack | CliEnded] = reader(FileBack | CliEnded)
 
 
 def packet(message: WireMessage) -> bytes:
@@ -94,10 +106,12 @@ class CellGoneError(Exception):
 
 
 class CliRun:
-    """One run of the CLI; `ended` is the task that waits for its end."""
+    """One run of the CLI; `ended` is the task that waits for its end, and `files` are those that came back."""
 
-    def __init__(self, stdout: int, channel: socket.socket) -> None:
+    def __init__(self, stdout: int, channel: socket.socket, back: tuple[str, ...] = ()) -> None:
         self.bytes_read = 0
+        self.files: dict[str, str] = {}
+        self._back = back
         self.ended = asyncio.create_task(self._end())
         self._stdout, self._channel, self._until = stdout, channel, math.inf
         channel.setblocking(False)
@@ -105,8 +119,12 @@ class CliRun:
     async def _end(self) -> CliEnded:
         loop = asyncio.get_running_loop()
         try:
-            data = await loop.sock_recv(self._channel, PACKET_BYTES_MAX)
-            return CliEnded.model_validate_json(data)
+            for _ in range(len(self._back) + 1):
+                end = _read_end(await loop.sock_recv(self._channel, PACKET_BYTES_MAX))
+                if isinstance(end, CliEnded):
+                    return end
+                self.files |= {end.path: end.text} if end.path in self._back else {}
+            raise ValueError("it sends more files than it was asked for")
         except (OSError, ValueError) as error:
             raise CellGoneError("the CLI's cell has ended") from error
         finally:
@@ -183,13 +201,15 @@ class CliCell:
         for name, text in files.items():
             await self._send(PutFiles(files={name: text}))
 
-    async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
-        """Start the CLI; whether that has failed is said by the end of the run."""
+    async def start(
+        self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str, back: tuple[str, ...]
+    ) -> CliRun:
+        """Start the CLI; whether that has failed is said by the end of the run, which brings the files `back`."""
         out, out_w = os.pipe2(os.O_CLOEXEC)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        run = CliRun(out, ours)
+        run = CliRun(out, ours, back)
         with theirs, closing(out_w):
-            order = StartCli(argv=argv, env=dict(env), stdin=stdin)
+            order = StartCli(argv=argv, env=dict(env), stdin=stdin, back=back)
             await self._send(order, out_w, theirs.fileno())
         return run
 

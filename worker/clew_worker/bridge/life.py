@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -86,7 +87,8 @@ class Bridge:
         place = (ready.program, ready.relay, ready.home)
         self._options = CliOptions(*place, agent.model, agent.base_url, key, args)
         before = Conversation.read(ready.conversation)
-        await self._cell.put(hello.logins, kept=(*self._cli.kept, PLACE))
+        self._logins, self._refreshes = dict(hello.logins), bool(own.get("refresh_credentials"))
+        await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
         if before.continues(self._attempt):
             self._conversation, self._resuming = before, True
 
@@ -95,7 +97,7 @@ class Bridge:
         if self._options.key:
             return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
         fix, then = log_in(self._cli.name), "then name its login file in `credentials` of the agent"
-        return fix if self._goal.hello.logins else f"{fix}; {then}, or a key in `api_key_file`"
+        return fix if self._logins else f"{fix}; {then}, or a key in `api_key_file`"
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -137,6 +139,7 @@ class Bridge:
             was_ended = goal.over.is_set() or turn_over.is_set()
             unfinished = turn.unfinished(run.code) and not was_ended
             await self._report(turn, time.monotonic() - began, unfinished=unfinished)
+            await self._hand_back(run.files)
         if goal.over.is_set():
             return True
         lost = self._resuming and not (turn.session or goal.effects or turn.stops)
@@ -162,7 +165,8 @@ class Bridge:
         await self._cell.put(launch.files)
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**inherited, **launch.env, "HOME": ready.home, "TMPDIR": ready.tmp, "TZ": "UTC"}
-        return await self._cell.start(launch.argv, env, launch.stdin)
+        back = tuple(self._logins) if self._refreshes else ()
+        return await self._cell.start(launch.argv, env, launch.stdin, back)
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> CliEnded:
         reader = self._cli(self._conversation.used)
@@ -223,6 +227,15 @@ class Bridge:
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(LAST_REPORT_S):
                 self._show(await self._daemon.reflect(usage, record))
+
+    async def _hand_back(self, files: Mapping[str, str]) -> None:
+        """Send the daemon the login files in which the CLI has refreshed a token."""
+        with suppress(Disconnected, RpcError, TimeoutError, ValueError):
+            async with asyncio.timeout(LAST_REPORT_S):
+                for place, text in files.items():
+                    if text != self._logins[place]:
+                        self._logins[place] = text
+                        await self._daemon.call("login", place=place, text=text)
 
     async def _gets_on(self) -> bool:
         """Count turns in a row without an action: so many end the attempt; return False where that is not possible."""

@@ -20,15 +20,23 @@ from typing import NamedTuple
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.files import closing, remove_tree
 from clew_shared.text.plain import plain
+from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import cell, relay
-from clew_worker.bridge.cell import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
+from clew_worker.bridge.cell import (
+    PLACE,
+    PLACE_BYTES_MAX,
+    CliEnded,
+    FileBack,
+    PutFiles,
+    StartCli,
+)
 from clew_worker.sandbox import grants, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S, SWEEP_S = 2.0, 5.0
 SOCKET, PORT, CONNECTIONS_MAX = "clew.sock", "clew.port", 8
-TAIL_BYTES, PIPE_BYTES = 4_000, 1 << 16
+TAIL_BYTES, PIPE_BYTES, BACK_BYTES_MAX = 4_000, 1 << 16, 64 * 1024
 
 
 class Run(NamedTuple):
@@ -39,6 +47,7 @@ class Run(NamedTuple):
     channel: socket.socket
     errors: int
     tail: bytearray
+    back: tuple[str, ...]
     held: contextlib.ExitStack
 
     def drain(self) -> None:
@@ -117,7 +126,9 @@ class CliStarter:
                 fault, temporary = plain(error), no_room or is_shortage(error)
                 _report(channel, CliEnded(fault=fault, temporary=temporary))
             else:
-                self._run = Run(cli, watch, channel, errors, bytearray(), held.pop_all())
+                self._run = Run(
+                    cli, watch, channel, errors, bytearray(), order.back, held.pop_all()
+                )
 
     def _end(self, run: Run) -> None:
         """Have the CLI end if it has not, end what it has left behind, and report it."""
@@ -133,12 +144,15 @@ class CliStarter:
         errors = run.tail.decode(errors="replace").strip()
         with run.held:
             code = code if code >= 0 else SIGNAL_BASE - code
+            for path in run.back:
+                if text := _text(self._home / path, BACK_BYTES_MAX):
+                    _report(run.channel, FileBack(path=path, text=text))
             _report(run.channel, CliEnded(code=code, errors=errors))
 
 
-def _report(channel: socket.socket, ended: CliEnded) -> None:
-    with contextlib.suppress(OSError):  # the bridge may have ended
-        channel.send(cell.packet(ended))
+def _report(channel: socket.socket, message: FileBack | CliEnded) -> None:
+    with contextlib.suppress(OSError, OversizedMessageError):  # the bridge may have ended
+        channel.send(cell.packet(message))
 
 
 def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
@@ -159,14 +173,15 @@ def _holding(data: bytes, opened: contextlib.ExitStack) -> int:
     return end
 
 
-def _conversation(path: Path) -> str:
+def _text(path: Path, bytes_max: int) -> str:
+    """Return the text of a regular file, "" for none and for one that is larger; no link is followed."""
     data = b""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
             if stat.S_ISREG(os.fstat(fd).st_mode):
-                data = file.read(PLACE_BYTES_MAX + 1)
-    return data.decode(errors="replace") if len(data) <= PLACE_BYTES_MAX else ""
+                data = file.read(bytes_max + 1)
+    return data.decode(errors="replace") if len(data) <= bytes_max else ""
 
 
 def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
@@ -227,7 +242,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
         tmp=tmp,
         relay=command,
         token=token,
-        conversation=_conversation(Path(home, PLACE)),
+        conversation=_text(Path(home, PLACE), PLACE_BYTES_MAX),
     )
     with listener:
         socket.send_fds(sock, [cell.packet(ready)], [listener.fileno()])
