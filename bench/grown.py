@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import STATE_VERSION
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.cli import main as clew
-from clew_shared.ledger.ledger import Ledger
+from clew_daemon.ledger.ledger import Ledger
 
 
 def slow_commits(out: Path, delay_ms: float) -> None:

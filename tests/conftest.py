@@ -14,11 +14,11 @@ import pytest
 from harness import clew, make_clew
 from ordinary import nobodys_clew
 
+from clew_daemon.ledger.ledger import Ledger
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.core.journal import Limits
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, dump, encode, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec

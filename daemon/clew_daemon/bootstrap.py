@@ -19,19 +19,19 @@ from pathlib import Path
 import structlog
 from setproctitle import setproctitle
 
+from clew_daemon.config.places import Places
 from clew_daemon.host import folders, git
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.own_process import without_notify
+from clew_daemon.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire, beside
 from clew_daemon.logs import setup as logging
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
 from clew_daemon.processes.nursery import Zygote
 from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings
-from clew_shared.config.places import Places
 from clew_shared.config.settings import Loaded
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire, beside
 from clew_shared.text.plain import plain
 
 # Errors that may be gone at the next start: the service manager tries again.

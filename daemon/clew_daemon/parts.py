@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from clew_daemon.config.places import Places
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.learning.playbook import KnownModels, PlaybookStore
@@ -11,7 +12,6 @@ from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import Nursery
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.places import Places
 from clew_shared.config.settings import LATER_TABLES
 from clew_shared.config.tables import Settings
 

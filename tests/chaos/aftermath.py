@@ -19,9 +19,9 @@ from sim_account import Goal
 from sim_world import Limits
 
 from clew_daemon.cli.commands.verify import check_ledger
+from clew_daemon.ledger import lock
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.store import load_state
-from clew_shared.ledger import lock
 from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, dump

@@ -101,7 +101,7 @@ BROKEN = "---\nagent: nobody\n---\n# This is no goal\n"
 
 CONSTANTS = {
     "clew_daemon.record.goal_events:SNAPSHOT_EVERY": 20,
-    "clew_shared.ledger.ledger:IDLE_S": 0.05,  # so that the WAL is moved often
+    "clew_daemon.ledger.ledger:IDLE_S": 0.05,  # so that the WAL is moved often
 }
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.verify import verify
 from clew_shared.ledger.errors import LedgerError, NewEvent
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.turns import TurnLedger
-from clew_shared.ledger.verify import verify
+from clew_worker.library.turns import TurnLedger
 
 PAGE = 4_096
 SECTOR = 512

@@ -21,13 +21,13 @@ from typing import Any
 
 DAEMON = {
     # the ledger, on its own thread and on the loop's
-    "ledger.open": "clew_shared.ledger.ledger:Ledger.open",
-    "ledger.append": "clew_shared.ledger.ledger:Ledger.append",
+    "ledger.open": "clew_daemon.ledger.ledger:Ledger.open",
+    "ledger.append": "clew_daemon.ledger.ledger:Ledger.append",
     "ledger.commit": "clew_shared.ledger.opening:write",
-    "ledger.deliver": "clew_shared.ledger.ledger:Ledger._deliver",
-    "ledger.checkpoint": "clew_shared.ledger.ledger:Ledger._checkpoint",
-    "ledger.snapshot": "clew_shared.ledger.ledger:Ledger.snapshot",
-    "ledger.close": "clew_shared.ledger.ledger:Ledger._close_files",
+    "ledger.deliver": "clew_daemon.ledger.ledger:Ledger._deliver",
+    "ledger.checkpoint": "clew_daemon.ledger.ledger:Ledger._checkpoint",
+    "ledger.snapshot": "clew_daemon.ledger.ledger:Ledger.snapshot",
+    "ledger.close": "clew_daemon.ledger.ledger:Ledger._close_files",
     "book.enter": "clew_daemon.record.goals:GoalStore.enter",
     "book.tell": "clew_daemon.record.goal_events:GoalEvents._announce",
     "log.events": "clew_daemon.record.eventlog:log_events",
@@ -97,7 +97,7 @@ DAEMON = {
 """Label → the function of the daemon that it names."""
 
 RETENTION = {
-    "ledger.purge": "clew_shared.ledger.ledger:Ledger.purge",
+    "ledger.purge": "clew_daemon.ledger.ledger:Ledger.purge",
     "book.forget": "clew_daemon.record.goals:GoalStore.purge",
     "retention.let_go": "clew_daemon.supervision.afterwards:Retention.run",
     "retention.folders": "clew_daemon.supervision.afterwards:remove_folders",

@@ -19,10 +19,10 @@ from random import Random
 
 from power_vfs import Disk, Op, PowerDisk
 
+from clew_daemon.ledger.ledger import Ledger
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.chain import whole
 from clew_shared.ledger.errors import NewEvent
-from clew_shared.ledger.ledger import Ledger
 
 GOALS = "abcd"
 WAL_PAGES_MAX = 12

@@ -15,12 +15,12 @@ import damage
 import pytest
 from damage import PAGE, SECTOR
 
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.verify import verify
 from clew_daemon.record import lost_record
 from clew_shared.ledger import opening
 from clew_shared.ledger.errors import LedgerCorrupt, NewEvent
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.verify import verify
 
 SEED = int(os.environ["SEED"])
 

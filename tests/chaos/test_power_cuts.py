@@ -17,10 +17,10 @@ import pytest
 from power_life import Model, held, live
 from power_vfs import FATES, Disk, PowerDisk
 
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.verify import verify
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.errors import LedgerError, NewEvent
-from clew_shared.ledger.ledger import Ledger
-from clew_shared.ledger.verify import verify
 
 SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clew_shared.ledger.verify import verify
+from clew_daemon.ledger.verify import verify
 from clew_worker import Action, ContextManager
 
 HEAD = """

@@ -12,7 +12,7 @@ from bad_disk import needs_strace
 from harness import DEADLINE_S, Clew, forge, remove_at_once, runbook
 from of_proc import alive, children
 
-from clew_shared.ledger.lock import LockHeldError, acquire, beside
+from clew_daemon.ledger.lock import LockHeldError, acquire, beside
 
 LONG = runbook("sleep 600")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.verify import verify
 from clew_shared.ledger.errors import NewEvent
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.verify import verify
 
 GOALS = st.sampled_from(["", "a", "goal-7f3a", "größe"])
 ENTRY = st.builds(

@@ -33,6 +33,7 @@ from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.learning.playbook import KnownModels, PlaybookStore
+from clew_daemon.ledger import lock
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cells import CellRules
@@ -47,7 +48,6 @@ from clew_daemon.session import worker
 from clew_daemon.supervision import afterwards, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.settings import SettingsError
-from clew_shared.ledger import lock
 from clew_shared.ledger.errors import LedgerError, LedgerState
 
 if TYPE_CHECKING:

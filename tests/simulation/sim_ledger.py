@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger import lock
+from clew_daemon.ledger import lock
 from clew_shared.ledger.errors import LedgerFailed, LedgerState, NewEvent
 from clew_shared.ledger.reader import EventRow
 

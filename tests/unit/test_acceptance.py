@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
+from clew_daemon.config.places import places
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.inbox.inbox import accept
 from clew_daemon.record import dependencies
-from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
 from clew_shared.record import events as ev
 

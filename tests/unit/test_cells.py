@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.config.places import places
 from clew_daemon.processes.cells import CellRules, caches
 from clew_daemon.processes.nursery import VERSION, NurseryGone, _checked
 from clew_shared.config.agent_tables import (
@@ -17,7 +18,6 @@ from clew_shared.config.agent_tables import (
     LlmAgentSettings,
     RunbookAgentSettings,
 )
-from clew_shared.config.places import places
 from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State

@@ -13,14 +13,14 @@ import pytest
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import undo as undoing
 from clew_daemon.cli.commands.demo import own_daemon
+from clew_daemon.ledger import verify
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record import pages
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import verify
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 

@@ -16,12 +16,12 @@ from clew_daemon.control import handlers
 from clew_daemon.control import server as server_module
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.server import Control, ControlError
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.reading import follow as follow_module
 from clew_daemon.reading.client import Address
 from clew_daemon.reading.follow import News, follow, following
 from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.ledger.errors import LedgerError, NewEvent
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor
 from clew_shared.record import events as ev
 

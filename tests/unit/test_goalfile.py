@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew_daemon.config.places import places
 from clew_daemon.host.folders import workspace_fault
 from clew_daemon.inbox.goalfile.keys import GoalFileError
 from clew_daemon.inbox.goalfile.parse import KEYS as FRONT_KEYS
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.reading.submission import GoalSource, SubmitOptions, merged
-from clew_shared.config.places import places
 
 AGENTS = ["default", "runbook"]
 

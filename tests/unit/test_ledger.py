@@ -11,14 +11,14 @@ from contextlib import closing
 import apsw
 import pytest
 
-from clew_shared.ledger import ledger as ledger_module
+from clew_daemon.ledger import ledger as ledger_module
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.lock import beside
+from clew_daemon.ledger.verify import verify
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.errors import LedgerError, LedgerFailed, LedgerLostError, NewEvent
-from clew_shared.ledger.ledger import Ledger
-from clew_shared.ledger.lock import beside
 from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.turns import TurnLedger
-from clew_shared.ledger.verify import verify
+from clew_worker.library.turns import TurnLedger
 
 
 def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.cli.commands.verify import check_ledger
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.pages import actions
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import STATE_VERSION, compressed, decode, dump

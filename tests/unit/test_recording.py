@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from clew_daemon.ledger.verify import verify
 from clew_daemon.record.store import load_state
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger.verify import verify
 from clew_shared.record import events as ev
 from clew_shared.record.codec import dump
 from clew_shared.record.daemon_events import BulletRestored

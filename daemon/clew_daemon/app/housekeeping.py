@@ -20,6 +20,8 @@ from clew_daemon.host import tasks
 from clew_daemon.host.own_process import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PRUNE_EVERY_S
+from clew_daemon.ledger.ledger import SLOW_S, Ledger
+from clew_daemon.ledger.lock import Lock
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.afterwards import EVERY_S as RETENTION_EVERY_S
@@ -29,8 +31,6 @@ from clew_shared.config import settings as config
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError, LedgerLostError, LedgerState
-from clew_shared.ledger.ledger import SLOW_S, Ledger
-from clew_shared.ledger.lock import Lock
 
 log = structlog.get_logger()
 

@@ -28,6 +28,8 @@ from clew_daemon.host.tasks import THREADS, ThreadsError, pool
 from clew_daemon.inbox.files import InboxOwner
 from clew_daemon.inbox.inbox import Inbox, accept
 from clew_daemon.learning.playbook import KnownModels, PlaybookStore
+from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.lock import LockError, LockHeldError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -42,8 +44,6 @@ from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo import undo
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import errors
-from clew_shared.ledger.ledger import Ledger
-from clew_shared.ledger.lock import LockError, LockHeldError
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.snapshots.store import StoreError

@@ -20,6 +20,7 @@ from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
 from clew_daemon.inbox.inbox import bound_spec, misplaced, understood
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder
@@ -28,7 +29,6 @@ from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
 from clew_shared.ledger.errors import LedgerError, LedgerState
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.spec import Spec

@@ -15,6 +15,7 @@ from clew_daemon.control.server import Answer, ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.files import Left, left
 from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.publish.standing import standing
@@ -31,7 +32,6 @@ from clew_daemon.undo.undo import VisitFailed, undo_view
 from clew_shared.config.settings import SettingChange
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import BOUNDS_S, LedgerState
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.ledger.reader import Cursor, EventRow
 from clew_shared.playbook.playbook import Bullet
 from clew_shared.record import events as ev

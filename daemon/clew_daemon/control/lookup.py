@@ -9,11 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from clew_daemon.control.server import Answer, ControlError, Handler
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goals import GoalStore
 from clew_shared.core.core import Core
 from clew_shared.ledger.errors import LedgerState
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record.state import State
 from clew_shared.text.spelling import closest
 

@@ -16,11 +16,11 @@ from typing import Literal
 import structlog
 from pydantic import BaseModel
 
+from clew_daemon.backoff import backoff_s
 from clew_daemon.herald.notices import DAEMON, Notice, Sender, Situation, UndeliveredError, of_end
 from clew_daemon.reading import queries
 from clew_daemon.reading.errors import CliError
 from clew_daemon.record.store import load_state
-from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import NotifySettings
 from clew_shared.files import write_whole
 from clew_shared.ledger.errors import LedgerError

@@ -26,12 +26,12 @@ from prometheus_client.registry import Collector
 from clew_daemon import VERSION
 from clew_daemon.herald.channels import Book, Channel, Messages, batches, opened
 from clew_daemon.herald.notices import ChannelError, Situation, senders
+from clew_daemon.ledger.lock import HERALD, LockError, acquire
 from clew_daemon.logs import setup
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings, Settings
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
-from clew_shared.ledger.lock import HERALD, LockError, acquire
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode

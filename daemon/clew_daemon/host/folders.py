@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from clew_shared.config.places import FOLDERS, Places, PlacesError, default_places, expanded, places
+from clew_daemon.config.places import FOLDERS, Places, PlacesError, default_places, expanded, places
 from clew_shared.files import closing, write_whole
 from clew_shared.text.plain import plain, recordable
 

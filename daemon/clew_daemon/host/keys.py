@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from clew_daemon.config.places import PlacesError, expanded
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, ModelAgentSettings
-from clew_shared.config.places import PlacesError, expanded
 from clew_shared.config.tables import Settings
 from clew_shared.files import closing, write_whole
 from clew_shared.text.redact import hide, redact

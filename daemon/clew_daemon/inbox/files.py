@@ -21,9 +21,9 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple, Self, TypedDict
 
+from clew_daemon.ledger.lock import DAEMON, Lock, LockHeldError, acquire
 from clew_daemon.publish.report import visible
 from clew_shared.files import write_whole
-from clew_shared.ledger.lock import DAEMON, Lock, LockHeldError, acquire
 from clew_shared.text.plain import recordable
 
 LOCK_NAME = ".clew.lock"

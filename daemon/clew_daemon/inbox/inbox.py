@@ -23,17 +23,17 @@ from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
+from clew_daemon.backoff import backoff_s
 from clew_daemon.host.folders import located
 from clew_daemon.host.tasks import ThreadsError
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
+from clew_daemon.ledger.lock import LockError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record import dependencies
-from clew_shared.backoff import backoff_s
 from clew_shared.core.core import Core
-from clew_shared.ledger.lock import LockError
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import Spec

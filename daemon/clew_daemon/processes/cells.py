@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from clew_daemon.config.places import Places, PlacesError, expanded
 from clew_daemon.host.git import program
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
-from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
 from clew_shared.files import remove_tree
 from clew_shared.proof.judges import BUILDS, CACHES

@@ -18,9 +18,9 @@ from itertools import count
 
 import structlog
 
+from clew_daemon.backoff import backoff_s
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children, ends_within
-from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
 from clew_shared.wire import nursery as wire
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.publish import standing
+from clew_daemon.record.comparison import ChangedFile
 from clew_shared.files import write_whole
 from clew_shared.proof import label
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
 from clew_shared.record.state import AttemptState, CheckResult, State
-from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact

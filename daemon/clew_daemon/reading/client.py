@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from clew_shared.ledger.lock import Holder
+    from clew_daemon.ledger.lock import Holder
 
 CONNECT_S = 2
 ANSWER_S = 30.0

@@ -17,12 +17,12 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.record.comparison import ChangedFile, Comparison, comparison
 from clew_daemon.undo.planning import Rows, Span, Spans, UndoRefused
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
-from clew_shared.snapshots.comparison import ChangedFile, Comparison, comparison
 from clew_shared.snapshots.entries import differences
 from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clew_daemon.backoff import backoff_s
 from clew_daemon.reading.client import Address, connected
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import opened
-from clew_shared.backoff import backoff_s
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import Cursor
 

@@ -15,7 +15,7 @@ from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
 
 if TYPE_CHECKING:
-    from clew_shared.ledger.lock import Holder
+    from clew_daemon.ledger.lock import Holder
 
 ENDED = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160

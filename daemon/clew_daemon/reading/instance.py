@@ -22,10 +22,10 @@ from clew_daemon.reading.errors import CliError, print_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_shared.config.places import Places
+    from clew_daemon.config.places import Places
+    from clew_daemon.ledger.lock import Holder
     from clew_shared.config.settings import Loaded
     from clew_shared.config.tables import Settings
-    from clew_shared.ledger.lock import Holder
 
 
 SQLITE = "sqlite:///"
@@ -150,7 +150,7 @@ class Instance:
         return self._places(None)
 
     def _places(self, settings: Settings | None) -> Places:
-        from clew_shared.config.places import PlacesError, places
+        from clew_daemon.config.places import PlacesError, places
 
         try:
             return places(self.env, self.home, settings)
@@ -175,7 +175,7 @@ class Instance:
     @property
     def holder(self) -> Holder | None:
         """The present holder of the ledger's lock; None if there is none or it cannot be determined."""
-        from clew_shared.ledger.lock import beside, holder
+        from clew_daemon.ledger.lock import beside, holder
 
         with suppress(OSError):
             return holder(beside(self.ledger))

@@ -1,9 +1,9 @@
 """The files that a goal itself changed, with their counts of lines, read from its record and its store."""
 
+from clew_daemon.record.comparison import ChangedFile, comparison
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.snapshots.comparison import ChangedFile, comparison
 from clew_shared.snapshots.entries import changes
 from clew_shared.snapshots.plan import listed, own_changes, with_store
 from clew_shared.snapshots.store import SnapshotStore

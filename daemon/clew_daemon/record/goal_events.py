@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import structlog
 
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.record import eventlog
 from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerError, NewEvent
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import STATE_VERSION, compressed, dump, encode
 from clew_shared.record.state import State

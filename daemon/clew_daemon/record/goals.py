@@ -5,12 +5,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import has_runbook, limits_of
 from clew_daemon.record.store import in_order, load_outlined, replayed
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
-from clew_shared.ledger.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import OUTLINE_VERSION, outline
 from clew_shared.record.daemon_events import GoalForgotten

@@ -4,8 +4,8 @@ import os
 import time
 from pathlib import Path
 
+from clew_daemon.ledger import lock
 from clew_shared.core.questions import WHY, Question, question
-from clew_shared.ledger import lock
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import identity
 from clew_shared.record.daemon_events import HomeKnown

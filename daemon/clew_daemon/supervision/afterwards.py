@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from clew_daemon.config.places import Places
 from clew_daemon.host.tasks import RETRY_S, GoalQueue, within
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells
@@ -24,7 +25,6 @@ from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.snapshots import from_store
-from clew_shared.config.places import Places
 from clew_shared.files import remove_tree
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.record import events as ev

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from clew_daemon.backoff import backoff_s
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
@@ -17,7 +18,6 @@ from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import schedule
 from clew_daemon.undo.attempts import RestoreUnfinishedError, put_back
-from clew_shared.backoff import backoff_s
 from clew_shared.config.tables import RestartSettings
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, ask

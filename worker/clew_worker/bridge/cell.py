@@ -8,8 +8,8 @@ bridge                              starter
 PutFiles                ->                              as often as needed, before a start
 StartCli + [stdout, run]->
 
-`run` is a socket of its own: hanging up there ends the CLI. When all that it had started has ended, the files come that were
-asked `back`, one a packet, and CliEnded.
+`run` is a socket of its own: hanging up there ends the CLI. When all that it had started has ended, the files
+come that were asked `back`, one a packet, and CliEnded.
 """
 
 import asyncio
@@ -124,9 +124,10 @@ class CliRun:
                 if isinstance(end, CliEnded):
                     return end
                 self.files |= {end.path: end.text} if end.path in self._back else {}
-            raise ValueError("it sends more files than it was asked for")
         except (OSError, ValueError) as error:
             raise CellGoneError("the CLI's cell has ended") from error
+        else:
+            raise CellGoneError("the CLI's cell sends more files than it was asked for")
         finally:
             self._channel.close()
 

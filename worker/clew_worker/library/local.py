@@ -22,7 +22,6 @@ from clew_shared.core.core import Core
 from clew_shared.core.journal import Limits, RecordedEvent
 from clew_shared.gate.rules import AgentCalls
 from clew_shared.ledger.errors import LedgerError, NewEvent
-from clew_shared.ledger.turns import TurnLedger
 from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
@@ -36,6 +35,7 @@ from clew_shared.views.publish import HistoryFold, View, history_view, state_vie
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
+from clew_worker.library.turns import TurnLedger
 
 LEDGER, ID_CHARS_MAX = "ledger.db", 40
 ANOTHER_WAY = (

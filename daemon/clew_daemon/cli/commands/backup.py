@@ -17,6 +17,8 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands.verify import check_ledger, place
 from clew_daemon.host.folders import FolderError, make_private
+from clew_daemon.ledger.lock import RESTORE, LockError, acquire, beside
+from clew_daemon.ledger.verify import copy, remove
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import show
@@ -24,10 +26,8 @@ from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home, lost_record
 from clew_shared.files import sync
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
-from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
 from clew_shared.ledger.reader import Reader
 from clew_shared.ledger.schema import APPLICATION_ID
-from clew_shared.ledger.verify import copy, remove
 
 MB = 1 << 20
 

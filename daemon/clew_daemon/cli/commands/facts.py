@@ -15,6 +15,7 @@ from typing import Literal
 from clew_daemon.host import git as git_host
 from clew_daemon.host.units import is_delegated, unit_path
 from clew_daemon.inbox.files import left
+from clew_daemon.ledger.lock import holder
 from clew_daemon.processes import cgroups
 from clew_daemon.reading.client import NoDaemon, call
 from clew_daemon.reading.errors import TO_START, CliError
@@ -25,7 +26,6 @@ from clew_daemon.record.lost_record import lacking
 from clew_shared.config.settings import SettingsError
 from clew_shared.config.tables import Settings
 from clew_shared.ledger.errors import LedgerError
-from clew_shared.ledger.lock import holder
 from clew_shared.record.moment import local
 from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
 from clew_shared.wire.nursery import SandboxReport

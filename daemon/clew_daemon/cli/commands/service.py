@@ -14,6 +14,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
 from clew_daemon.cli.parameters import Shown, reading
 from clew_daemon.config import configfile
+from clew_daemon.config.places import places
 from clew_daemon.config.profiles import in_effect
 from clew_daemon.host import units
 from clew_daemon.host.units import UNITS
@@ -23,7 +24,6 @@ from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted, short
-from clew_shared.config.places import places
 from clew_shared.config.settings import SettingsError, dotted, flatten, load
 from clew_shared.exit_codes import ExitCode
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from clew_daemon.cli import parameters
 from clew_daemon.learning import deltas
+from clew_daemon.ledger.verify import LedgerFault, VerifyReport
+from clew_daemon.ledger.verify import verify as verify_record
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import EventRow, Reader
-from clew_shared.ledger.verify import LedgerFault, VerifyReport
-from clew_shared.ledger.verify import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.record.codec import (
     OUTLINE_VERSION,

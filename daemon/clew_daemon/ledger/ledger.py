@@ -20,10 +20,10 @@ from typing import Self
 
 import apsw
 
+from clew_daemon.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.chain import Tips, sealed
 from clew_shared.ledger.errors import BOUNDS_S, LedgerFailed, LedgerLostError, LedgerState, NewEvent
-from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.reader import ReadSide
 
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full

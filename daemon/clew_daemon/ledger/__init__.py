@@ -1,0 +1,1 @@
+"""The daemon's ledger: one writer with its lock, and the check of a whole record."""
