@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sqlite3
 
 import pytest
 import yaml
@@ -126,6 +127,20 @@ def test_a_workspace_that_cannot_be_made_asks_a_person_and_goes_on_when_it_can(c
     clew.ask("resume", goal=goal)
     clew.wait("goal.completed", goal=goal)
     assert (blocker / "ws" / "trace").read_text() == "x\n"
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(clew):
+    clew.start().completed(FINE)
+    assert clew.stop() == 0
+    with sqlite3.connect(clew.ledger) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version + 1}")
+    db.close()
+    before = clew.ledger.read_bytes()
+    said = clew.clew("run", code=78)
+    assert "newer" in said
+    assert "Traceback" not in said
+    assert clew.ledger.read_bytes() == before
 
 
 def test_a_full_disk_stops_judging_until_there_is_room_and_nothing_unrecorded_is_done(clew):

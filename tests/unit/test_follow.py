@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -116,6 +116,17 @@ async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
     async with client(daemon) as one, client(daemon) as two:
         assert (await one.ask(after=before))["result"]["reset"] is True
         assert (await two.ask(after=at_end))["result"]["reset"] is False  # it misses nothing
+
+
+async def test_those_who_follow_take_no_place_from_a_command(daemon, monkeypatch):
+    monkeypatch.setattr(server_module, "FOLLOWERS_MAX", 2)
+    monkeypatch.setattr(server_module, "CLIENTS_MAX", 1)
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            assert "result" in await (await stack.enter_async_context(client(daemon))).ask()
+        async with client(daemon) as one:
+            assert "follow already" in (await one.ask())["error"]["message"]
+            assert (await one.ask("ping"))["result"]["ready"]
 
 
 async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_loss(

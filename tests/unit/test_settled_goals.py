@@ -1,8 +1,10 @@
 """A goal that is over: its outline in memory, all of it in the ledger, and nothing of it after its time."""
 
+import pytest
+
 from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.record.store import load_state
-from clew_daemon.supervision.afterwards import expired
+from clew_daemon.supervision.afterwards import DAY_S, expired, kept_since
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev
 from clew_shared.record.codec import OUTLINE_VERSION, compressed, dump, load, outline
@@ -85,3 +87,20 @@ def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
     assert expired(states, 5.0) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "lived", "since"),
+    [
+        (range(100), 100, 0, 10),  # it worked every day
+        (range(100), 500, 0, 18),  # the clock is a year ahead, or the machine was off as long
+        (range(100), 500, 95, 410),  # and this daemon has seen most of it pass
+        ([*range(100), 500, 501], 101, 0, 11),  # times of a clock that is right again do not count
+        (range(0, 100, 30), 100, 0, -54),  # it is used once a month: all is kept for longer
+        ([], 100, 0, 10),
+    ],
+)
+def test_a_clock_that_jumped_makes_no_goal_old(times, now, lived, since):
+    days = [AT + day * DAY_S for day in times]
+    found = kept_since(days, AT + now * DAY_S, 90 * DAY_S, lived * DAY_S)
+    assert (found - AT) / DAY_S == pytest.approx(since)

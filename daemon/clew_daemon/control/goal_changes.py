@@ -185,9 +185,7 @@ class GoalChanges:
         before, state = request_basis(core), core.state
         goal, waits = state.goal_id, state.goal.status == GoalStatus.WAITING
         reopen = not waits or state.plan.replan_required == "person"
-        if not (
-            state.paused and state.in_flight
-        ):  # it goes on after the action that a pause waits for
+        if not (state.paused and state.in_flight):  # else it continues after the running action
             await self._supervisor.halt(goal, by)
         await self._goals.whole(goal)
         stranger, make = None, False

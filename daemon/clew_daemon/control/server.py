@@ -29,6 +29,9 @@ CLIENTS_MAX = 64
 IDLE_TIMEOUT_S = 60.0
 BUSY = "too many clients are connected: end some of them, or try again"
 
+FOLLOWERS_MAX = 16  # Connections with a stream at a time; they have no place among the clients
+TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"
+
 STALLED_S = 5.0  # How long a client may take to read one line of a stream; then it is cut off
 
 SO_PEERPIDFD = 77  # asm-generic/socket.h
@@ -72,6 +75,7 @@ class Control:
     _daemon: Callable[[], int | None] = os.getpid
     _server: asyncio.Server | None = None
     _clients: set[asyncio.Task[None]] = field(default_factory=set)
+    _followers: set[asyncio.Task[None]] = field(default_factory=set)
     _logged_at: float = float("-inf")
 
     async def start(self) -> None:
@@ -94,7 +98,7 @@ class Control:
             return
         self._server.close()
         self._server = None
-        tasks = [*self._clients]
+        tasks = [*self._clients, *self._followers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -112,14 +116,17 @@ class Control:
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal or BUSY))
             else:
                 self._clients.add(task)
-                await self._serve(reader, writer)
+                await self._serve(reader, writer, task)
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass  # the client went away or had to; asyncio would log a cancelled task
         finally:
             self._clients.discard(task)
+            self._followers.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
         _sender.set(writer.get_extra_info("socket"))
         while True:
             try:
@@ -133,6 +140,8 @@ class Control:
                 return
             answer, stream = await self._answer(line)
             if stream is not None:
+                self._clients.discard(task)
+                self._followers.add(task)
                 await _follow(answer, stream, reader, writer)
                 return
             writer.write(answer)
@@ -150,9 +159,11 @@ class Control:
         try:
             request_id, method, params = protocol.request(protocol.parse(line))
             answer = await self._handler(method, params)(params)
-            if isinstance(answer, Stream):
+            if not isinstance(answer, Stream):
+                return protocol.result(request_id, answer), None
+            if len(self._followers) < FOLLOWERS_MAX:
                 return protocol.result(request_id, answer.answer), answer
-            return protocol.result(request_id, answer), None
+            return protocol.error(request_id, protocol.WRONG_STATE, TOO_MANY_FOLLOWERS), None
         except protocol.ProtocolError as error:
             return protocol.error(request_id or error.request_id, error.code, str(error)), None
         except (ControlError, LedgerError) as error:

@@ -36,6 +36,22 @@ log = structlog.get_logger()
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
+GAPS = 10  # A time of which the record has nothing counts as at most this part of `keep_days`
+
+
+def kept_since(times: Iterable[float], now: float, keep_s: float, lived_s: float) -> float:
+    """Return the moment before which what has ended is old: `keep_s` ago, as far as that time was seen to pass.
+
+    Of a gap between two `times` on record only a part counts: the clock may have been set forward in it.
+    """
+    gap_s = keep_s / GAPS
+    most_s = max(gap_s, lived_s)
+    for at in sorted((at for at in times if at < now), reverse=True):
+        seen_s = min(now - at, most_s)
+        if seen_s >= keep_s:
+            break
+        keep_s, now, most_s = keep_s - seen_s, at, gap_s
+    return now - keep_s
 
 
 def expired(states: Iterable[State], oldest: float) -> list[str]:
@@ -53,7 +69,7 @@ class Retention:
 
     _d: DaemonParts
     _in_use: Callable[[str], bool]
-    _began: float = field(default_factory=lambda: time.time() - time.monotonic())
+    _began: float = field(default_factory=time.monotonic)
 
     async def evict(self) -> None:
         """Drop all but the outline of settled goals from memory."""
@@ -73,8 +89,8 @@ class Retention:
         """Remove all that ended too long ago."""
         keep_s = self._d.settings.ledger.keep_days * DAY_S
         goals = self._d.goals
-        # a clock that is set forward makes no goal older than it is
-        oldest = min(time.time(), self._began + time.monotonic()) - keep_s
+        times = {at for s in goals.states().values() for at in (s.accepted_at, s.updated_at)}
+        oldest = kept_since(times, time.time(), keep_s, time.monotonic() - self._began)
         for goal in expired(goals.states().values(), oldest):
             # it may have been retried meanwhile, or a new goal may depend on it
             if not self._is_busy(goal) and goal in expired(goals.states().values(), oldest):
@@ -186,9 +202,13 @@ class SnapshotStores:
         self._d.space.bytes.pop(goal, None)
 
     def _has_store(self, goal: str) -> bool:
-        with suppress(OSError):
-            return (self._d.places.snapshots / goal / "HEAD").exists()
-        return True  # it cannot be read
+        try:
+            (self._d.places.snapshots / goal / "HEAD").stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            pass  # it cannot be read
+        return True
 
     def _is_leftover(self, goal: str) -> bool:
         """Return whether a store belongs to a purged goal, or to one whose record says that it is removed."""
