@@ -32,7 +32,7 @@ from clew_shared.text.redact import hide
 
 log = structlog.get_logger()
 
-Attributes = dict[str, str | int | bool]
+Attributes = Mapping[str, str | int | bool]
 
 # Names of OpenTelemetry's GenAI conventions (open-telemetry/semantic-conventions-genai); they are still in development.
 OPERATION = "gen_ai.operation.name"

@@ -206,9 +206,10 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
         return ComparedMessage(after[0], "changed", _whole(after, "added").lines)
     lines: list[ComparedLine] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        is_same = tag == "equal"
-        lines += [("removed", line) for line in old[i1:i2] if not is_same]
-        lines += [("same" if is_same else "added", line) for line in new[j1:j2]]
+        gone: Change = "removed"
+        there: Change = "same" if tag == "equal" else "added"
+        lines += [(gone, line) for line in old[i1:i2] if there == "added"]
+        lines += [(there, line) for line in new[j1:j2]]
     return ComparedMessage(after[0], "changed", tuple(lines))
 
 
