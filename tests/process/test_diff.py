@@ -77,7 +77,7 @@ def test_the_diff_is_unified_and_names_what_has_no_lines(tea):
 
 
 def test_no_key_and_no_control_character_is_shown(tea):
-    for form in ((), ("--json",)):
+    for form in ((), ("--stat",), ("--json",)):
         said = tea.clew("diff", "tea", *form)
         assert KEY not in said
         assert "\x1b" not in said
@@ -125,3 +125,4 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert "modified, left out of the snapshot: cut\n" in said
     assert "deleted, left out of the snapshot: gone\n" in said
     assert "diff --git" not in said
+    assert "deleted   gone      left out of the snapshot\n" in clew.cli("diff", goal, "--stat")

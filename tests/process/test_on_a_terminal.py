@@ -129,7 +129,7 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["status", goal] for goal in clew.names.values()),
         *(["history", wide], ["history", blocked], ["history", blocked, "-n", "2"]),
         *(
-            ["show", wide, first_action(clew, wide)],
+            ["show", wide, "#" + first_action(clew, wide)],
             ["show", failing, first_action(clew, failing)],
         ),
         *(["show", blocked, seq] for seq in seqs),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import undo as undoing
@@ -19,6 +20,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record import pages
 from clew_daemon.record.goals import GoalStore
+from clew_daemon.web.pages import Pages
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.record import events as ev
@@ -77,6 +79,16 @@ def test_ctrl_c_exits_130_without_a_traceback(home):
     assert (process.returncode, err) == (130, "")
 
 
+def test_a_followed_log_ends_with_its_reader(home):
+    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "logs", "-f"]
+    (home / "state" / "clew.log").write_text('{"event": "daemon.started"}\n')
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(30)  # although no further line comes
+    (home / "state" / "clew.log").unlink()
+
+
 @pytest.mark.parametrize(
     "args", [["status"], ["status", MATHX], ["history", MATHX], ["loops"], ["context", MATHX]]
 )
@@ -90,6 +102,15 @@ def test_a_history_in_lines_reads_no_output(clew, home, monkeypatch):
     monkeypatch.setattr(pages, "output_text", None)
     code, out, _ = clew("--home", home, "history", MATHX)
     assert (code, out.count("failure")) == (0, 2)
+
+
+@pytest.mark.parametrize(("goal", "refused"), [(MATHX, 2), (OTHER, 0)])
+def test_the_page_of_a_goal_counts_what_was_refused(home, goal, refused):
+    shown = Pages(Instance.of(home, {}), read_only=False)
+    scope = {"type": "http", "path_params": {"goal": goal}, "query_string": b"", "root_path": ""}
+    page = shown._shown(shown.goal, Request(scope)).body.decode()
+    assert page.count('class="refusal"') == refused
+    assert (f"4 actions, {refused} refused" in page) == bool(refused)
 
 
 def test_an_undo_is_not_done_where_something_has_changed_since_it_was_shown(monkeypatch):
@@ -114,6 +135,32 @@ def test_a_backup_that_takes_too_long_lets_go_of_the_ledger(clew, home, tmp_path
     assert code == 1
     assert "use a faster disk" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_restore_names_what_the_backup_lacks_and_asks_only_then(clew, tmp_path):
+    async def go_on() -> None:
+        ledger = Ledger.open(tmp_path / "state" / "ledger.db")
+        book = GoalStore(ledger, Settings())
+        book.listeners.clear()
+        await book.accept(ev.GoalAccepted(at=AT, goal_id="new-1", spec=Spec(description="x")), b"g")
+        core = book.cores[MATHX]
+        with book.entering(core):
+            core.emit(ev.GoalEnded(at=AT, status="cancelled"))
+        await book.commit(core)
+        await ledger.close(5)
+
+    older, newer = tmp_path / "older.db", tmp_path / "newer.db"
+    asyncio.run(record(tmp_path))
+    assert clew("--home", tmp_path, "backup", older)[0] == 0
+    asyncio.run(go_on())
+    assert clew("--home", tmp_path, "backup", newer)[0] == 0
+    lost = f"lost, or set back: 2 goals ({MATHX}, new-1)"
+    code, out, err = clew("--home", tmp_path, "restore", older)
+    assert (code, lost in out) == (1, True)
+    assert "no terminal to ask on" in err
+    assert lost in clew("--home", tmp_path, "restore", older, "--yes")[1]
+    code, out, _ = clew("--home", tmp_path, "restore", newer)
+    assert (code, "lost" in out) == (0, False)
 
 
 def test_a_daemon_of_the_demo_that_ends_with_0_before_it_is_ready_has_not_started(

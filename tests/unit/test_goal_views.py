@@ -1,8 +1,11 @@
-"""A goal as people see it: in lists, as a tree, in the report, in questions, and as a timeline."""
+"""A goal as people see it: in lists, as a tree, in the report, in questions, in a window, and as a timeline."""
+
+import io
 
 import pytest
+from rich.console import Console
 
-from clew_daemon.cli.commands.watch import PlainView, entry_line
+from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
 from clew_daemon.publish.report import render, write
 from clew_daemon.reading.describe import advance
 from clew_daemon.reading.goal_list import overview
@@ -99,6 +102,25 @@ def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
         f"goal-1: question: {first}",
         f"goal-1: question: {second}",
     ]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (40, 24)])
+@pytest.mark.parametrize("count", [0, 1, 5, 29])
+def test_questions_never_hide_the_goal_that_is_at_work(played, size, count):
+    view = LiveView(several=True, foot="FOOT")
+    view._console = Console(file=io.StringIO(), width=size[0], height=size[1])
+    agents = [played() for _ in range(count + 1)]
+    for number, one in enumerate(agents):
+        one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
+    for one in agents[1:]:
+        one.core.emit(ev.GoalBlocked(reason="stuck " * 50, question="Which way? " * 50))
+    views = [status_view(one.state, AT) for one in agents]
+    lines = view.standing(views, "the daemon has ended; it is waited for", AT)
+    assert len(view._console.render_lines(view._group(lines))) < size[1]
+    shown = text(lines)
+    assert [line for line in shown if "name-0000  in_progress" in line]
+    assert shown[-1] == "FOOT"
+    assert not count or f"{count} goal{'s' * (count > 1)} need" in "".join(shown)
 
 
 def report(agent):

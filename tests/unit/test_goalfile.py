@@ -293,6 +293,12 @@ def test_options_win_and_everything_else_stays(front):
     assert goal.priority == (2 if "priority: 2" in front else 0)
 
 
+@pytest.mark.parametrize("checks", ["ls", "[ls]", "5"])
+def test_checks_of_a_file_that_are_no_mapping_are_not_lost_to_an_option(checks):
+    with pytest.raises(GoalFileError, match="line 2"):
+        with_options(f"---\nchecks: {checks}\n---\n", ALL)
+
+
 @given(st.text(max_size=80), st.sampled_from(FRONTS))
 def test_any_text_of_an_option_is_read_back_as_it_was_or_refused(check, front):
     try:

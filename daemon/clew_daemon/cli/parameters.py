@@ -100,8 +100,16 @@ as_json = flag("--json", "as_json", "Print as JSON.", is_eager=True)
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
+class Number(click.IntRange):
+    """An integer as clew prints it: `#17` is 17."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or fail with a usage error."""
+        return super().convert(str(value).removeprefix("#"), param, ctx)  # type: ignore[arg-type]
+
+
 COUNT_MAX = 1_000_000
-SEQ = click.IntRange(1, (1 << 63) - 1)  # the row ids of SQLite
+SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
 
 
 def limit(default: int = LIMIT, which: str = "") -> Parameter:

@@ -87,7 +87,7 @@ BYTES_MAX = 64 << 20  # a larger diff is cut, with a note
 BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
 """A text is redacted in blocks, which end before a file or a hunk, so that no key is cut in two."""
 
-TOO_LARGE = f"… the rest is left out, of more than {BYTES_MAX >> 20} MiB; --json lists all files"
+TOO_LARGE = f"… the rest is left out, of more than {BYTES_MAX >> 20} MiB; --stat lists all files"
 _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}

@@ -171,20 +171,23 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     if goalfile.lookalike(body, first_line):
         return source.raw
     root = root or goalfile.mapping({})
-    values = {str(key.value): value for key, value in root.value}
+    own = {str(key.value): value for key, value in root.value}.get("checks")
+    own = None if own and own.tag == goalfile.NULL else own
+    if options.checks and not isinstance(own, yaml.MappingNode | None):
+        return source.raw  # its own ones, which are no mapping, would be lost
     added = goalfile.mapping(dict(options.values)).value
     if options.checks:
         (name,) = goalfile.mapping({"checks": ""}).value
-        added.append((name[0], _with_checks(values.get("checks"), options.checks)))
+        added.append((name[0], _with_checks(own, options.checks)))
     given = {key.value for key, _ in added}
     kept = [(key, value) for key, value in root.value if str(key.value) not in given]
     root.value, root.flow_style = [*kept, *added], False
     return f"---\n{yaml.serialize(root, allow_unicode=True)}---\n{body}".encode()
 
 
-def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingNode:
+def _with_checks(node: yaml.MappingNode | None, checks: Sequence[str]) -> yaml.MappingNode:
     """Return the checks of the file, by name, and those of the options behind them."""
-    own = list(node.value) if isinstance(node, yaml.MappingNode) else []
+    own = list(node.value) if node else []
     taken = {str(key.value) for key, _ in own}
     names = (name for number in count(1) if (name := f"check_{number}") not in taken)
     found = goalfile.mapping(dict(zip(names, checks, strict=False)))

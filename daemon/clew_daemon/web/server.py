@@ -114,17 +114,20 @@ def asked_link(instance: Instance) -> str:
         raise CliError(NOT_RUNNING, ExitCode.NO_DAEMON) from None
 
 
-def link_server(instance: Instance, new_link: Callable[[], str]) -> Control:
-    """Return the server of the socket for links; `new_link` makes one."""
+def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
+    """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
 
     async def link(_: Mapping[str, object]) -> Mapping[str, object]:
         return {"link": new_link()}
+
+    async def where(_: Mapping[str, object]) -> Mapping[str, object]:
+        return {"base": base}
 
     def daemon() -> int | None:
         holder = instance.holder
         return holder.pid if holder is not None and holder.is_here else None
 
-    return Control(link_socket(instance), {"link": link}, daemon)
+    return Control(link_socket(instance), {"link": link, "where": where}, daemon)
 
 
 class BoundedConnection(H11Protocol):
@@ -184,9 +187,11 @@ def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], N
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     with suppress(NoDaemon):
         try:
-            call(link_socket(instance), "link", within_s=LOOK_S)
-            why = "for a link to it: clew web --link"
-        except RequestRefused as error:
+            found = call(link_socket(instance), "where", within_s=LOOK_S)
+            why = f"at {found['base']}; for a link to it: clew web --link"
+        except (
+            RequestRefused
+        ) as error:  # no link is asked for: the oldest one would be dropped for it
             why = error.message
         raise CliError(f"`clew web` runs already: {why}")
     let_others_first()
@@ -235,7 +240,7 @@ async def _serve(
     def end(*_: object) -> None:  # before the server takes signals, and when it raises them again
         server.should_exit = True
 
-    links = link_server(instance, new_link)
+    links = link_server(instance, place.base, new_link)
     try:
         make_private(instance.places.run)
         await links.start()

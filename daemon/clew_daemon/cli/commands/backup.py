@@ -138,6 +138,7 @@ OTHER_HOME = (
     "until you continue or cancel them"
 )
 OTHER_LEDGER = "the backup comes from a different ledger than the one that was here"
+GOALS_SHOWN = 10
 QUESTION = "Restore the backup? The present ledger is kept beside it."
 
 
@@ -210,13 +211,17 @@ def _compared(ledger: Path, backup: Path) -> tuple[str, bool]:
     try:
         with Reader.open(ledger) as present, Reader.open(backup) as restored:
             now, then = present.heads(), restored.heads()
-            is_behind = any(goal and then.get(goal) != head for goal, head in now.items())
+            behind = sorted(g for g, head in now.items() if g and not restored.holds(*head))
             more = present.last_seq() - restored.last_seq()
-            if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
-                return OTHER_LEDGER, is_behind
+            is_other = not any(present.hash_at(seq) == tip for seq, tip in then.values())
     except LedgerError as error:
         return f"what is lost is unknown: {error.what}", False
-    return f"recorded after the backup: {counted(more, 'event')}" if more > 0 else "", is_behind
+    what = f"recorded after the backup: {counted(more, 'event')}" if more > 0 else ""
+    said = [OTHER_LEDGER] if is_other else [what] if what else []
+    if behind:
+        names = f"{', '.join(behind[:GOALS_SHOWN])}{', …' if behind[GOALS_SHOWN:] else ''}"
+        said.append(f"lost, or set back: {counted(len(behind), 'goal')} ({names})")
+    return "; ".join(said), bool(behind)
 
 
 def _put_in_place(part: Path, ledger: Path) -> Path | None:

@@ -4,9 +4,10 @@
 """
 
 import json
-import time
+import select
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -159,7 +160,16 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
         while follow:
             entries = list(entries_of(tail.added(), goal))
             _print(entries)
-            time.sleep(POLL_S)
+            _wait()
+
+
+def _wait() -> None:
+    """Wait for `POLL_S`; raise BrokenPipeError as soon as the reader of our output has ended."""
+    reader = select.poll()
+    with suppress(ValueError, OSError):  # no file descriptor: nothing to poll
+        reader.register(sys.stdout.fileno(), 0)  # errors and hang-ups are always reported
+    if reader.poll(POLL_S * 1000):
+        raise BrokenPipeError
 
 
 def _print(entries: list[LogEntry]) -> None:

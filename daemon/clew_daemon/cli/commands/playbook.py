@@ -35,11 +35,14 @@ def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlayb
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
+@parameters.as_json
 @click.pass_context
-def playbook(ctx: click.Context) -> None:
+def playbook(ctx: click.Context, as_json: bool) -> None:
     """Manage the strategies learned across goals; without a command: list them."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
+        ctx.invoke(list_, as_json=as_json)
+    elif as_json:
+        raise click.UsageError("--json goes after the command", ctx)
 
 
 @reading(_archived, name="list", of=playbook)

@@ -1,6 +1,7 @@
 """The daemon: `run` in the foreground; under systemd `start`, `stop`, `restart` and `service`; its config."""
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from clew_daemon.config import configfile
 from clew_daemon.config.places import places
 from clew_daemon.config.profiles import in_effect
 from clew_daemon.host import units
-from clew_daemon.host.units import UNITS
+from clew_daemon.host.units import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT
 from clew_daemon.reading import output
 from clew_daemon.reading.client import ask, call
 from clew_daemon.reading.errors import CliError, print_error
@@ -151,7 +152,8 @@ def _remaining(instance: Instance) -> Iterator[str]:
         if path.exists():
             yield f"  {clean(str(path))}"
     yield "Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."
-    yield f"to remove the program:\n  {sys.executable} -m pip uninstall clew"
+    pip = shlex.join([sys.executable, "-m", "pip", "uninstall", "clew"])
+    yield f"to remove the program (pipx, uv: as it was installed):\n  {pip}"
 
 
 @reading(WHICH, of=service)
@@ -211,6 +213,8 @@ def _program() -> str:
 # -- the config
 
 FILE = click.Path(path_type=Path)
+VIEWS = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
+"""The units of tables that are not the daemon's."""
 CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", type=FILE)
 
 
@@ -259,7 +263,9 @@ def reload(instance: Instance) -> None:
     if not changes:
         print(f"nothing changed in {_file(instance)}")
     for change in changes:
-        when = "" if change["applies"] == "now" else f"  (applies {change['applies']})"
+        applies, unit = change["applies"], VIEWS.get(change["key"].partition(".")[0], DAEMON_UNIT)
+        how = f": {unit.to_restart}" if applies == "after a restart" else ""
+        when = "" if applies == "now" else f"  (applies {applies}{how})"
         values = f"{_short_value(change['old'])} -> {_short_value(change['new'])}"
         print(f"{clean(change['key'])}: {values}{when}")
 

@@ -3,8 +3,10 @@
 The daemon decides what is restored, and restores it; `undo` shows it first, and asks.
 """
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import click
@@ -22,22 +24,42 @@ DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""
 
 
-@parameters.command(parameters.goal, parameters.subtask, parameters.as_json)
-def diff(instance: Instance, goal: str, subtask: str | None, as_json: bool) -> None:
+@parameters.command(
+    parameters.goal,
+    parameters.subtask,
+    parameters.flag("--stat", "Show the files with counts of lines instead."),
+    parameters.as_json,
+)
+def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
     """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
+    if stat and as_json:
+        raise click.UsageError("use one of --stat and --json")
     at = parameters.position(instance, goal, subtask)
     views.hide_keys(instance)
     with views.goal_diff(instance, goal, at) as found:
         if as_json:
             print_json(views.json_view(found, at))
             return
+        texts = (views.DiffLine("stat", text) for text in views.stat_lines(found))
+        lines = texts if stat else views.diff_lines(found)
         if on_terminal():
-            print_lines([(text, views.STYLES[kind])] for kind, text in views.diff_lines(found))
-        else:  # as it is, with the blanks at the ends of lines
-            for line in views.diff_lines(found):
-                print(line.text)
+            os.environ.setdefault("LESS", "FRX")  # colours, and an end at once where all fits
+            said = (views.DiffLine("note", text) for text in views.notes(found))
+            shown = "\n".join(map(_coloured, chain(lines, said)))  # the pager ends the last line
+            click.echo_via_pager(shown, color=True)
+            return
+        for line in lines:  # as it is, with the blanks at the ends of lines
+            print(line.text)
         for note in views.notes(found):
             print_note(note)
+
+
+_CODES = {"green": 32, "red": 31, "cyan": 36, "bold": 1, "dim": 2}
+
+
+def _coloured(line: views.DiffLine) -> str:
+    code = None if os.environ.get("NO_COLOR") else _CODES.get(views.STYLES[line.kind])
+    return f"\x1b[{code}m{line.text}\x1b[m" if code and line.text else line.text
 
 
 @parameters.command(

@@ -181,9 +181,20 @@ class LiveView:
             self.live.update(self._group(self.standing(goals, note, time.time())), refresh=True)
 
     def standing(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
-        """Return where the goals stand, each in two lines as in `clew top`: those that need a person first."""
+        """Return where the goals stand: those that need a person first, always one at work, as many as fit."""
         ordered, size = in_view(goals), self._console.size
-        most, chars = max(2, size.height // 6), max(40, size.width - 8)
+        at_work = [n for n, one in enumerate(ordered) if one["status"] == "in_progress"]
+        if at_work and at_work[0] > 0:
+            ordered.insert(1, ordered.pop(at_work[0]))
+        for most in range(max(2, size.height // 6), 1, -1):
+            lines = self._standing(ordered, most, note, at)
+            if len(self._console.render_lines(self._group(lines))) < size.height:
+                break
+        return lines
+
+    def _standing(self, ordered: Sequence[GoalView], most: int, note: str, at: float) -> list[Line]:
+        """Return the first `most` goals, each in two lines as in `clew top`, and what is below them."""
+        chars = max(40, self._console.size.width - 8)
         lines: list[Line] = [[("", "")]]
         heads = columns([status_cells(goal) for goal in ordered[:most]])
         for head, goal in zip(heads, ordered, strict=False):

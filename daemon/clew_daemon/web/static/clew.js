@@ -107,14 +107,27 @@
     } catch { say("not connected", "gone"); } finally { control.disabled = false; }
   }
 
+  // Asked in the page, with No first: Enter alone is a no, and no answer is called like what it is about.
+  function ask(question, then) {
+    const dialog = document.body.appendChild(document.createElement("dialog"));
+    dialog.append(`${question} `);
+    for (const answer of ["No", "Yes"]) {
+      const button = dialog.appendChild(document.createElement("button"));
+      button.textContent = answer;
+      button.addEventListener("click", () => { dialog.close(); if (answer === "Yes") then(); });
+    }
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  }
+
   document.addEventListener("click", (event) => {
     const mark = event.target.closest("rect[data-seq]");
     if (mark && here) location.href = `${base}/goals/${encodeURIComponent(here)}/actions/${mark.dataset.seq}`;
     const button = event.target.closest("button[data-change]");
     if (!button) return;
     const body = JSON.parse(button.dataset.body);
-    if (button.dataset.confirm && !confirm(`${button.textContent} ${button.dataset.confirm}?`)) return;
-    change(button.dataset.change, body, button);
+    const perform = () => change(button.dataset.change, body, button);
+    if (button.dataset.confirm) ask(`${button.textContent} ${button.dataset.confirm}?`, perform); else perform();
   });
 
   document.addEventListener("submit", (event) => {
