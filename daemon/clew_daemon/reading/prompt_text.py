@@ -208,8 +208,8 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         gone: Change = "removed"
         there: Change = "same" if tag == "equal" else "added"
-        lines += [(gone, line) for line in old[i1:i2] if there == "added"]
-        lines += [(there, line) for line in new[j1:j2]]
+        lines.extend((gone, line) for line in old[i1:i2] if there == "added")
+        lines.extend((there, line) for line in new[j1:j2])
     return ComparedMessage(after[0], "changed", tuple(lines))
 
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import ceil
 
 from clew_shared.guidance import request
@@ -199,7 +198,6 @@ def _finished(view: PromptView) -> str:
     return "\n".join(parts)
 
 
-@lru_cache(maxsize=1024)
 def _finished_line(done: FinishedSubtask) -> str:
     mark = "x" if done.status in ("completed", "skipped") else done.status
     found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in done.insights)

@@ -124,7 +124,7 @@ class SentProbe(AnswerModel):
     current: bool = False
 
 
-class FinishedSubtask(AnswerModel, frozen=True):
+class FinishedSubtask(AnswerModel):
     """A subtask that is over, with what came of it."""
 
     description: str

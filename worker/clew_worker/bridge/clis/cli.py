@@ -224,6 +224,7 @@ class Cli:
 
 def fault_of(message: str) -> Fault:
     short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
-    kind: FaultKind = "temporary"
-    fits = (one for one, says in _SAYS.items() if re.search(says, short, re.IGNORECASE))
-    return Fault(short, next(fits, kind))
+    for kind, says in _SAYS.items():
+        if re.search(says, short, re.IGNORECASE):
+            return Fault(short, kind)
+    return Fault(short, "temporary")
