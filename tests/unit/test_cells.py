@@ -129,4 +129,8 @@ def test_a_view_has_the_caches_of_a_home_and_nothing_that_a_link_leads_to(tmp_pa
     for link in (".rustup", ".cache/uv", ".m2"):
         (tmp_path / "home" / link).symlink_to(tmp_path / "secret")
     (tmp_path / "secret" / "repository").mkdir()
+    (tmp_path / "home/.cache/\udcff").mkdir()  # cannot be told in JSON
     assert sorted(caches(tmp_path / "home")) == [".cache/pip", ".npm"]
+    for n in range(300):
+        (tmp_path / "home/.cache" / f"{n}").mkdir()
+    assert len(caches(tmp_path / "home")) <= 66

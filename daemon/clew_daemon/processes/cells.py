@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ UMASK = 0o022
 
 UMASK_OF_CLI = 0o077
 HTTP, HTTPS = 80, 443
+CACHES_MAX = 64  # Folders of a `.cache` that a view shows: a goal may make any number
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -69,7 +71,9 @@ def make_view(places: Places, goal: str) -> Path:
 def caches(home: Path) -> list[str]:
     """Return the folders of package caches in a HOME; a link is none: the goal may have laid it to anywhere."""
     home = Path(os.path.realpath(home))
-    within = [f".cache/{one.name}" for one in (home / ".cache").glob("*") if one.name not in BUILDS]
+    names = (one.name for one in (home / ".cache").glob("*"))
+    fit = (name for name in names if name not in BUILDS and name.isprintable())
+    within = [f".cache/{name}" for name in islice(fit, CACHES_MAX)]
     found = (one for one in (*CACHES, *within) if (home / one).is_dir())
     return [one for one in found if os.path.realpath(home / one) == str(home / one)]
 

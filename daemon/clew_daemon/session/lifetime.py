@@ -27,8 +27,8 @@ CLI_PATIENCE = 6
 class Lifetime:
     """From the start of a worker to its end, with its tasks: one that fails ends the worker.
 
-    While the agent talks it is not `quiet`: before its first message, and once it has hung up and all that it sent is
-    answered. The clocks are monotonic, in seconds.
+    It is `quiet` until the agent is listened to, and once that has hung up and all that it sent is answered. The clocks
+    are monotonic, in seconds.
     """
 
     def __init__(self, epoch: Epoch) -> None:
