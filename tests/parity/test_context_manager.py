@@ -76,10 +76,21 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     assert "of the done subtask" not in text
 
 
+def test_all_finished_work_is_shown_where_there_is_room(ctx):
+    planned(ctx, tuple(f"part {n}" for n in range(14)))
+    ctx.record_action("write_file", {"path": "a.py"}, "success", changed=True)
+    for _ in range(13):
+        ctx.mark_subtask_complete(success=True)
+        ctx.advance_to_next_subtask()
+    assert "DONE: part 0: write_file a.py" in ctx.get_compact_context(max_chars=2000)
+    assert ctx.get_compact_context(max_chars=2000).count("DONE: ") == 13
+    assert "ACTIVE SUBTASK: part 13" in ctx.get_compact_context(max_chars=300)
+
+
 def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
     planned(ctx)
     assert [ctx.record_action(*PYTEST) for _ in range(3)] == [True, True, False]
-    assert "run_cmd" in ctx.get_loop_summary()
+    assert "repetition (attempt 3): run_cmd" in ctx.get_loop_summary()
     ctx.state.blocked_actions.clear()
     assert ctx.record_action(*PYTEST)
     assert ctx.state.loop_counts == {signature(*PYTEST): 1}

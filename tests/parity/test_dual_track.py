@@ -100,7 +100,7 @@ def test_the_marker_has_the_agreed_form_and_leaves_the_system_prompt_alone():
     assert built[0]["content"] == SYSTEM
 
 
-@pytest.mark.parametrize(("pages", "read"), [(["a", "b"], 2), (2, 2), (None, 0)])
+@pytest.mark.parametrize(("pages", "read"), [(["a", "b"], 2), (2, 2), ("two", 0), (None, 0)])
 def test_the_marker_counts_pages_that_are_listed_or_numbered(pages, read):
     ctx = context()
     ctx.research_context["pages_read"] = pages
@@ -132,3 +132,11 @@ def test_what_a_stuck_agent_was_told_last_is_said_once():
     assert messages[-1]["content"] == said
     again = ctx.build_optimized_messages([*messages, *pair(3)], 3)
     assert not any("Take action" in text for text in contents(again))
+
+
+def test_markers_of_an_earlier_process_are_left_out_and_all_that_was_said_last_stays():
+    before = context().build_optimized_messages(research(2), 7)
+    said = [{"role": "user", "content": text} for text in ("also this", "and that")]
+    built = contents(context().build_optimized_messages([*before, *pair(3), *said], 16))
+    assert sum("[PROGRESS:" in text for text in built) == 1
+    assert {"also this", "and that"} <= {*built}

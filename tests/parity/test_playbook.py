@@ -18,6 +18,12 @@ def test_an_id_is_three_letters_and_a_number_that_never_comes_back():
     assert all(re.fullmatch(r"tes-\d{5}", one.id) for one in (first, second, third, again))
 
 
+def test_a_strategy_is_added_by_either_name_of_its_section():
+    playbook = Playbook()
+    first = playbook.add_strategy(category="testing", content="Run tests")
+    assert playbook.add_strategy(section="testing", content="Run tests") is first
+
+
 def test_the_text_for_a_prompt_has_the_agreed_form():
     fields = ("id", "section", "content", "helpful", "harmful")
     bullets = (
@@ -45,7 +51,8 @@ def test_the_text_for_a_prompt_has_the_agreed_form():
         ("Run tests after changes", "Run tests after changes"),
         ("Run tests after changes", "  run the tests after every change. "),
         ("Run tests after changes", "After changes, run tests"),
-        ("List directory before reading files", "List the directory before you read a file"),
+        ("Run tests after changes", "Execute the test suite after code changes"),
+        ("List directory before reading files", "List the folder before you read a file"),
         ("Run tests after changes", "Run tests after making changes"),
         ("Read files (seen: read_file a)", "Read files (seen: read_file b → read_file c)"),
         ("Never commit secrets", "Do not commit any secrets"),
@@ -95,6 +102,7 @@ def test_other_numbers_names_or_words_make_another_strategy(first, second):
         ("Run tests after changes", "Run tests before changes"),
         ("Read a file before writing", "Write before reading a file"),
         ("Commit with tests", "Commit without tests"),
+        ("Enable the cache", "Disable the cache"),
         ("Prefer grep over find", "Prefer find over grep"),
         ("Run tests, do not read logs", "Do not run tests, read logs"),
     ],

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from managed import GOAL
 
 from clew_shared.record.model import Task
 from clew_worker import ContextManager
@@ -54,6 +55,24 @@ def test_the_quick_start_of_the_first_design_runs_with_the_import_renamed(folder
     assert python(QUICK_START, folder) == "True 1\n"
     names = {path.name for path in Path(".agent_context").iterdir()}
     assert {"state.json", "history.jsonl", "loops.json"} <= names
+
+
+OPENED = """
+import os, sys
+from clew_worker import ContextManager
+c = ContextManager()
+c.load_or_init(sys.argv[1])
+"""
+
+
+def test_another_process_does_not_interrupt_what_is_in_flight_in_a_live_one(folder, opened):
+    ctx = opened()
+    answer = ctx.propose("run_cmd", {"cmd": "make"})
+    for end in ("c.close()", "os._exit(0)", "os._exit(0)"):
+        assert python(OPENED + end, folder, GOAL) == ""
+    ctx.outcome(answer, "success", "built")
+    history = Path(".agent_context/history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["result"] for line in history] == ["success"]
 
 
 def test_two_processes_at_once_lose_no_action_and_count_together(folder):

@@ -106,3 +106,35 @@ def test_an_error_gives_only_a_lesson_about_the_error(calls, outcome):
 )
 def test_shell_commands_are_read_as_the_steps_that_they_are(command, kinds):
     assert [step.kind for step in steps([cmd(command)])] == kinds
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "target"),
+    [
+        (ToolCall("str_replace_editor", {"command": "view", "path": "a.py"}), Kind.READ, "a.py"),
+        (ToolCall("text_editor", {"command": "create", "path": "a.py"}), Kind.WRITE, "a.py"),
+        (ToolCall("text_editor", {"command": "view src/a.py"}), Kind.READ, "src/a.py"),
+        (ToolCall("git", {"cmd": "status"}), Kind.GIT_LOOK, ""),
+        (ToolCall("read_file", {"cmd": "src/a.py"}), Kind.READ, "src/a.py"),
+        (ToolCall("grep", {"cmd": "main"}), Kind.SEARCH, "main"),
+    ],
+)
+def test_editors_and_programs_as_tools_are_read_as_what_they_do(call, kind, target):
+    assert [(step.kind, step.target) for step in steps([call])] == [(kind, target)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([LIST, ToolCall("browse", {"url": "x"}, "error", "no url")], "correct the argument"),
+        ([LIST, ToolCall("read_file", {"path": "a"}, "error", "?")], "take the path as listed"),
+        ([cmd("true"), ToolCall("fetch", {}, "error", "429 Too Many Requests")], "limits the rate"),
+    ],
+)
+def test_the_lesson_of_an_error_is_about_what_failed(calls, said):
+    assert said in ExecutionReflector().reflect("q", calls, "error").content
+
+
+def test_a_list_of_another_folder_teaches_nothing_about_a_file():
+    calls = [ToolCall("list_files", {"path": "src"}), ToolCall("read_file", {"path": "docs/a.md"})]
+    assert ExecutionReflector().reflect("q", calls, "success") is None

@@ -12,8 +12,9 @@ import apsw
 import pytest
 
 from clew_daemon.ledger import ledger as ledger_module
+from clew_daemon.ledger import lock as lock_module
 from clew_daemon.ledger.ledger import Ledger
-from clew_daemon.ledger.lock import beside
+from clew_daemon.ledger.lock import acquire, beside
 from clew_daemon.ledger.verify import verify
 from clew_shared.ledger import opening, schema
 from clew_shared.ledger.errors import LedgerError, LedgerFailed, LedgerLostError, NewEvent
@@ -107,6 +108,36 @@ async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
     con.close()
 
 
+async def test_a_writer_without_the_lock_corrupts_nothing_and_fails(path):
+    first, con = Ledger.open(path), opening.open_writing(path)
+    other = acquire(path.with_name("other.lock"), role="writer")
+    second = Ledger(path, con, None, other, owns_lock=True)
+    await first.append([entry("a", "1")])[1]
+    with pytest.raises(LedgerFailed, match="UNIQUE"):
+        await second.append([entry("b", "1")])[1]
+    await first.append([entry("a", "2")])[1]
+    await second.close(10)
+    await first.close(10)
+
+    report = verify(path)
+    assert (report.ok, report.events) == (True, 2)
+
+
+def test_a_lock_that_is_replaced_while_it_is_taken_is_tried_again(path, monkeypatch):
+    take, taken = lock_module._take, []
+
+    def replaced(fd, at):
+        take(fd, at)
+        taken.append(fd)
+        if len(taken) == 1:
+            at.unlink()
+            at.touch()
+
+    monkeypatch.setattr(lock_module, "_take", replaced)
+    with acquire(beside(path), role="writer") as lock:
+        assert (len(taken), lock.is_in_place) == (2, True)
+
+
 @pytest.fixture
 def turns(path):
     with closing(TurnLedger.open(path)) as ledger:
@@ -153,9 +184,13 @@ def change(path, sql):
     ("sql", "seq", "goal", "says"),
     [
         ("UPDATE events SET body = x'00' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET kind = 'other' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET goal = 'a' WHERE seq = 11", 11, "a", "number"),
         ("UPDATE events SET n = 9 WHERE seq = 11", 11, "b", "number 9"),
         ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 29", 29, "b", "was changed"),
         ("DELETE FROM events WHERE seq = 11", 11, None, "missing"),
+        ("DELETE FROM events WHERE seq = 1", 1, None, "missing"),
         ("DELETE FROM events WHERE seq = 29", 29, "b", "not the one on record"),
         ("DELETE FROM outputs WHERE seq = 10", 10, "a", "output is missing"),
         ("UPDATE outputs SET data = x'00' WHERE seq = 10", 10, "a", "output was changed"),

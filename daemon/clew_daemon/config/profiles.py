@@ -50,6 +50,9 @@ FAMILIES: Mapping[str, ModelProfile] = {
     "qwen3-*": _QWEN_3,
     "qwen3-coder*": _QWEN_3_INSTRUCT,
     "qwen3-*instruct-2507*": _QWEN_3_INSTRUCT,
+    # where the default prompt would not fit: Llama 3 (since 3.1: 128k), Gemma 2, Phi-3 mini 4k
+    **dict.fromkeys(("llama3", "*llama-3-*", "gemma2", "gemma-2-*"), ModelProfile(window=8_192)),
+    "phi-3-*4k*": ModelProfile(window=4_096),
     "mistral-small*": ModelProfile(temperature=0.15),
     "devstral*": ModelProfile(temperature=0.15),
     "deepseek-r1*": ModelProfile(temperature=0.6),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 DAEMON, RESTORE, WRITER, HERALD = "daemon", "restore", "writer", "herald"
-CONTENT_BYTES_MAX = 16_384
+CONTENT_BYTES_MAX, ATTEMPTS_MAX = 16_384, 5
 
 _NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`", HERALD: "`clew herald`"}
 # struct flock with 64-bit offsets: type, whence, start, length, pid
@@ -112,20 +112,21 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
     host, namespace = here()
     at = None if socket is None else str(socket.absolute())
     who = {"pid": os.getpid(), "pid_namespace": namespace, "host": host, "role": role, "socket": at}
-    fd = _open(path)
-    try:
-        _take(fd, path)
-        line = json.dumps(who).encode() + b"\n"
-        os.pwrite(fd, line, 0)
-        os.ftruncate(fd, len(line))  # a reader finds one whole line at any moment
-    except BaseException:
-        os.close(fd)
-        raise
-    lock = Lock(fd, path)
-    if not lock.is_in_place:
-        lock.release()
-        raise LockError(f"{path} was replaced by another program just now: try again")
-    return lock
+    for _ in range(ATTEMPTS_MAX):
+        fd = _open(path)
+        try:
+            _take(fd, path)
+            line = json.dumps(who).encode() + b"\n"
+            os.pwrite(fd, line, 0)
+            os.ftruncate(fd, len(line))  # a reader finds one whole line at any moment
+        except BaseException:
+            os.close(fd)
+            raise
+        lock = Lock(fd, path)
+        if lock.is_in_place:
+            return lock
+        lock.release()  # the file was replaced meanwhile: the new one counts
+    raise LockError(f"{path} keeps being replaced by another program")
 
 
 def holder(path: Path) -> Holder | None:

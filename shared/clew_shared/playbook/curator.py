@@ -18,6 +18,20 @@ _FILLERS = _words(
     "was will would should shall must can could may do does have has please ok okay any all each every "
     "always use using need needs code suite existing them making"
 )
+_SYNONYMS = {
+    word: root
+    for root, listed in {
+        "directory": "folder dir",
+        "run": "execut launch",
+        "chang": "modify alter modification",
+        "remov": "delet",
+        "check": "verify ensur inspect examin look",
+        "dependency": "packag requirement",
+        "repository": "repo",
+    }.items()
+    for word in listed.split()
+}
+_OPPOSITES = {"disabl": "enabl", "exclud": "includ", "forbid": "allow", "deny": "allow"}
 _SWAPPED_BY = frozenset({"over", "than", "instead"})
 _DIRECTIONS = frozenset({"from", "into", "onto"}) | _SWAPPED_BY
 _TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
@@ -122,6 +136,8 @@ def _flagged(words: list[str]) -> list[tuple[str, bool]]:
         if word in _NEGATIONS or (word == "stop" and following.endswith("ing")):
             negated = not negated
         elif word not in _FILLERS:
-            found.append((word if _is_particular(word) else stem(word), negated))
+            root = word if _is_particular(word) else stem(word)
+            root = _SYNONYMS.get(root, root)
+            found.append((_OPPOSITES.get(root, root), negated != (root in _OPPOSITES)))
             negated = False
     return found

@@ -32,13 +32,14 @@ Kind = Enum("Kind", "LIST READ WRITE SEARCH TEST INSTALL BUILD RUN GIT_LOOK GIT_
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One step of a call, which has a number from 1."""
+    """One step of a call, which has a number from 1; `is_shell`: it is a command line."""
 
     kind: Kind
     target: str
     shown: str
     number: int
     call: ToolCall
+    is_shell: bool
 
     @property
     def failed(self) -> bool:
@@ -97,6 +98,8 @@ _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
+_PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
+_EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "text_editor")
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")
@@ -109,15 +112,22 @@ def steps(tool_calls: Iterable[ToolCall]) -> list[ToolStep]:
     found = []
     for number, call in enumerate(tool_calls, start=1):
         tool = _KIND_OF_TOOL.get(call.name.casefold(), Kind.OTHER)
-        if tool is Kind.RUN:
-            line = _parameter(call, _COMMAND_NAMES)
+        line = _parameter(call, _COMMAND_NAMES)
+        if call.name.casefold() in _EDITORS:
+            verb, _, line = line.partition(" ")
+            tool = Kind.READ if verb == "view" else Kind.WRITE
+        elif tool is Kind.OTHER and set(call.parameters) == {"cmd"}:  # it is itself a program
+            tool, line = Kind.RUN, f"{call.name} {line}"
+        is_shell = tool is Kind.RUN
+        if is_shell:
             parts = [(*_command_kind(part), part) for part in _commands(line)]
         else:
             target = _parameter(call, _SEARCH_NAMES if tool is Kind.SEARCH else _PATH_NAMES)
+            target = target or (line if tool is Kind.SEARCH else _path_in(line))
             parts = [(tool, target, f"{call.name} {target}")]
         for kind, target, text in parts:
             shown = in_one_line(text, _SHOWN_CHARS)
-            found.append(ToolStep(kind, target, shown, number, call))
+            found.append(ToolStep(kind, target, shown, number, call, is_shell))
     return found
 
 
@@ -125,6 +135,12 @@ def _commands(line: str) -> list[str]:
     plain = line.partition("<<")[0]  # a here-document follows
     parts = [_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain)]
     return [part for part in parts if part and not part.startswith(("cd ", "#"))]
+
+
+def _path_in(text: str) -> str:
+    """Return the path that a command starts with, or "" where it starts with something else."""
+    first = next(iter(text.split()), "").strip("'\"")
+    return first if _PATH.fullmatch(first) else ""
 
 
 def _parameter(call: ToolCall, names: Iterable[str]) -> str:
@@ -222,6 +238,13 @@ def of_kind(*kinds: Kind) -> Callable[..., bool]:
     return lambda *pair: pair[-1].kind in kinds
 
 
+def read_inside(first: ToolStep, later: ToolStep) -> bool:
+    """Return whether the later step reads what may lie in the listed folder; an unknown path may."""
+    folder, path = PurePosixPath(first.target or "."), PurePosixPath(later.target or ".")
+    unknown = str(folder) == "." or not later.target or folder.is_absolute() != path.is_absolute()
+    return later.kind is Kind.READ and (unknown or path.is_relative_to(folder))
+
+
 def write_same_path(first: ToolStep, later: ToolStep) -> bool:
     """Return whether the later step writes what may be the same file; an unknown path may."""
     unknown = not first.target or not later.target
@@ -267,14 +290,16 @@ def wrote_test_first(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
     return [writes[0], code, run] if run else ()
 
 
-def blamed(matches: Matcher, output: str = "") -> Trigger:
-    """Find the failed step of a run by its kind and a pattern in its output."""
+def blamed(matches: Matcher, output: str = "", *, listed: bool | None = None) -> Trigger:
+    """Find the failed step of a run by its kind, a pattern in its output, and whether a list came before it."""
     pattern = re.compile(output, re.IGNORECASE)
 
     def find(done: Sequence[ToolStep]) -> Sequence[ToolStep]:
         step = _to_blame(done)
-        found = step and matches(step) and pattern.search(step.call.output)
-        return (step,) if step and found else ()
+        if step is None or not matches(step) or not pattern.search(step.call.output):
+            return ()
+        was_listed = any(one.kind is Kind.LIST and one.number < step.number for one in done)
+        return (step,) if listed in {None, was_listed} else ()
 
     return find
 
@@ -287,8 +312,12 @@ def _to_blame(done: Sequence[ToolStep]) -> ToolStep | None:
     return next((step for step in ended if step.failed or not known), None)
 
 
+def _is_command(step: ToolStep) -> bool:
+    return step.is_shell or step.kind in (Kind.TEST, Kind.INSTALL, Kind.BUILD)
+
+
 _PROGRAMS = (Kind.RUN, Kind.TEST, Kind.BUILD)
-_COMMAND = of_kind(*_PROGRAMS, Kind.INSTALL, Kind.OTHER)
+_LIMITED = r"too many requests|rate.?limit|\b429\b|quota exceeded"
 _MISSING = r"command not found|No module named|ModuleNotFoundError|Cannot find module"
 _UNMATCHED = r"did not appear verbatim|not found in|is not in|no match|not unique|is \d+ times in"
 
@@ -299,8 +328,7 @@ SUCCESS_RULES: tuple[Rule, ...] = (
     Rule("file_operations", 0.8, in_order(of_kind(Kind.READ), write_same_path), "Read a file before changing it"),
     Rule("code_navigation", 0.8, in_order(of_kind(Kind.SEARCH), of_kind(Kind.READ)),
          "Search for keywords before reading files"),
-    Rule("file_operations", 0.75, in_order(of_kind(Kind.LIST), of_kind(Kind.READ)),
-         "List directory before reading files"),
+    Rule("file_operations", 0.75, in_order(of_kind(Kind.LIST), read_inside), "List directory before reading files"),
     Rule("shell_commands", 0.75, in_order(of_kind(Kind.INSTALL), of_kind(*_PROGRAMS)),
          "Install dependencies before running"),
     Rule("git_operations", 0.75, in_order(of_kind(Kind.GIT_LOOK), of_kind(Kind.GIT_CHANGE)),
@@ -314,7 +342,9 @@ SUCCESS_RULES: tuple[Rule, ...] = (
 )
 
 ERROR_RULES: tuple[Rule, ...] = (
-    Rule("error_handling", 0.8, blamed(_COMMAND, _MISSING),
+    Rule("error_handling", 0.85, blamed(lambda _: True, _LIMITED),
+         "When a server limits the rate, wait before the next request instead of repeating it"),
+    Rule("error_handling", 0.8, blamed(_is_command, _MISSING),
          "When a module or command is missing, install it and only then repeat the command"),
     Rule("error_handling", 0.8, blamed(lambda _: True, r"permission denied|not permitted|EACCES"),
          "When permission is denied, look at owner and mode instead of repeating the call"),
@@ -322,11 +352,15 @@ ERROR_RULES: tuple[Rule, ...] = (
          "When the text to replace is missing or not unique, read the file and copy more of it exactly"),
     Rule("error_handling", 0.74, blamed(of_kind(Kind.TEST), r"assert|\d+ failed|\bFAILED\b"),
          "When a test fails, read the failing assertion and change the code before testing again"),
-    Rule("error_handling", 0.7, blamed(of_kind(Kind.READ)),
+    Rule("error_handling", 0.7, blamed(of_kind(Kind.READ), listed=False),
          "When a file cannot be read, list its directory to find the right path"),
-    Rule("error_handling", 0.65, blamed(_COMMAND),
+    Rule("error_handling", 0.65, blamed(of_kind(Kind.READ), listed=True),
+         "When a file cannot be read although its directory was listed, take the path as listed"),
+    Rule("error_handling", 0.65, blamed(_is_command),
          "When a command fails, verify the environment (folder, tools, dependencies) first"),
     Rule("error_handling", 0.6, blamed(of_kind(Kind.WRITE, Kind.GIT_CHANGE)),
          "When a change fails, check its preconditions: that the file is there and as expected"),
+    Rule("error_handling", 0.6, blamed(lambda step: step.kind is Kind.OTHER and not step.is_shell, r"\S"),
+         "When a tool refuses a call, correct the argument that its message names"),
 )
 # fmt: on

@@ -13,8 +13,9 @@ from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.state import State
 from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
+from clew_shared.text.words import action_text
 
-RECENT_ACTIONS, FEEDBACK_SHOWN = 3, 2
+RECENT_ACTIONS, FEEDBACK_SHOWN, CHANGES_SHOWN = 3, 2, 3
 OUTPUT_CHARS, ARGS_CHARS, NOTES_CHARS = 300, 120, 400
 OVER_SHOWN, OVER_CHARS = 10, 160
 BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
@@ -65,6 +66,13 @@ def compact_context(
     spacing = len(_text(lines, spaced=True)) - len(_text(lines, spaced=False))
     spaced = spacing <= SPACING_SHARE * max_chars
     limit = max_chars + 1 - spacing * spaced  # each line is counted with its end, the last has none
+    if _size(lines) > limit:
+        old = [n for n, line in enumerate(lines) if line.keep is Keep.OVER][:-OVER_SHOWN]
+        lines = [
+            line.cut(NOTES_CHARS) if line.keep is Keep.NOTES else line
+            for n, line in enumerate(lines)
+            if n not in old
+        ]
     always = [line.width for line in lines if line.keep is Keep.ALWAYS]
     excess = _size(lines) - limit - max(sum(always) - int(ALWAYS_SHARE * limit), 0)
     for line in sorted(lines, key=lambda one: one.keep):  # the lowest first, of those the oldest
@@ -110,7 +118,6 @@ def _lines(state: State, recent_actions: int) -> list[Line]:
     task, subtask, following = state.task, state.subtask, state.next_pending()
     shown = subtask.actions[-recent_actions:] if subtask and recent_actions > 0 else []
     description, notes = one_line(state.goal.description), one_line(state.spec.notes)
-    notes = beginning(notes, NOTES_CHARS)
     goal = [
         Line(f"GOAL: {description}", Keep.ALWAYS),
         Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})"),
@@ -153,14 +160,15 @@ def _over(state: State) -> list[Line]:
         match subtask.status:
             case StepStatus.COMPLETED | StepStatus.SKIPPED:
                 mark = "DONE" if subtask.status == StepStatus.COMPLETED else "SKIPPED"
-                result = subtask.summary
+                changed = [action_text(a.name, a.args, 60) for a in subtask.actions if a.changed]
+                result = subtask.summary or ", ".join([*dict.fromkeys(changed)][-CHANGES_SHOWN:])
             case StepStatus.FAILED | StepStatus.BLOCKED:
                 mark, result = "GIVEN UP", subtask.last_failure or ""
             case _:
                 continue
         tail = f": {one_line(result)}" if result else ""
         lines.append(f"{mark}: {one_line(subtask.description)}{tail}")
-    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines[-OVER_SHOWN:]]
+    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
 
 
 def _recent(state: State, actions: list[Action]) -> list[Line]:

@@ -160,7 +160,10 @@ class ContextManager:
         lines = [f"Loops detected: {len(goal.loops_found)}"]
         for loop in goal.loops_found:
             to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
-            lines.append(f"{loop['kind']}: {loop['action_signature'] or loop['evidence']}{to}")
+            count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
+            lines.append(
+                f"{loop['kind']}{count}: {loop['action_signature'] or loop['evidence']}{to}"
+            )
         lines += [f"blocked: {signature}" for signature in goal.work.blocked_actions]
         return "\n".join(lines) if lines[1:] else "No loops detected."
 

@@ -6,7 +6,7 @@ before thoughts). It calls no model and runs no tool, and its judgement is advic
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
@@ -31,6 +31,7 @@ GO_ON = "[Continue: one tool call, or your answer.]"
 """Added after an assistant's message: strict servers do not answer one."""
 
 FACTS_HEADER = "[EARLIER RESULTS]"
+_MARKS = (f"{FACTS_HEADER}\n", "[PROGRESS: Iteration ", "[EMERGENCY: ")
 PROGRESS_FROM, ITERATIONS_WITHOUT_FACTS = 5, 5
 MODERATE_KEEPS, EMERGENCY_RESULTS = 2, 3
 _SHORTEST_RESULT_CHARS = 80
@@ -169,7 +170,7 @@ class DualTrackContext:
         text = text_of(message)
         if message.get("role") in {"system", "developer"}:
             return at == 0 or text == self.system_prompt
-        added = text in self._told or text.startswith(f"{FACTS_HEADER}\n")
+        added = text in self._told or text.startswith(_MARKS)  # of an earlier process, too
         return message.get("role") == "user" and added
 
     def _markers(self, parts: Iterable[Piece], iteration: int, own: Sequence[Message]) -> str:
@@ -179,7 +180,9 @@ class DualTrackContext:
         progress = ""
         if iteration >= PROGRESS_FROM:
             pages = self.research_context.get("pages_read")
-            read = len(pages) if isinstance(pages, Sized) else int(pages or 0)
+            if isinstance(pages, Collection) and not isinstance(pages, str):
+                pages = len(pages)
+            read = pages if isinstance(pages, int) else 0
             listed = sum(piece.results for piece in parts if piece.place == "work")
             used = max(len(self.tool_results), listed)
             progress = progress_marker(iteration, self.max_iterations, used, read)
@@ -202,10 +205,10 @@ def _fitted(parts: list[Piece], window: Window, room: int) -> list[Piece]:
         window = Window(window + 1)
         kept = _windowed(parts, window)
     newest = next((one for one in reversed(kept) if one.place == "work" and one.results), None)
-    asked = parts[-1] if parts and parts[-1].said else None
+    latest = [*takewhile(lambda piece: piece.said, reversed(parts))]
     excess = _size(kept) - room
     for piece in list(kept):
-        if excess > 0 and piece not in (newest, asked):
+        if excess > 0 and piece not in (newest, *latest):
             kept.remove(piece)
             excess -= tokens(piece.messages)
     if newest and excess > 0:
@@ -221,8 +224,9 @@ def _windowed(parts: list[Piece], window: Window) -> list[Piece]:
     moderate = window is Window.MODERATE
     exchanges = thoughts = MODERATE_KEEPS if moderate else 0
     results = EMERGENCY_RESULTS if window is Window.EMERGENCY else sys.maxsize
-    kept, has_results, has_said = list[Piece](), False, False
+    kept, has_results, has_said, is_latest = list[Piece](), False, False, True
     for piece in reversed(parts):
+        is_latest = is_latest and piece.said
         is_thought = piece.place == "work" and bool(piece.thought)
         thoughts -= is_thought
         if piece.place == "history":  # an exchange is a user's message with all that answers it
@@ -233,7 +237,8 @@ def _windowed(parts: list[Piece], window: Window) -> list[Piece]:
             results = 0 if drop else results - piece.results
             has_results = True
         else:
-            drop = not moderate and has_said if piece.said else thoughts < 0
+            old = has_said and not is_latest
+            drop = not moderate and old if piece.said else thoughts < 0
             has_said = has_said or piece.said
         if not drop:
             bare_pair = is_thought and thoughts < 0

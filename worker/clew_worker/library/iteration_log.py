@@ -20,8 +20,9 @@ from pydantic import (
 )
 
 from clew_shared.prompt import reasoning
-from clew_shared.prompt.reasoning import as_text, relevant_lines
+from clew_shared.prompt.reasoning import FOUND_CHARS, as_text, relevant_lines
 from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.validation import faults_of
 
 MAX_RAW_OUTPUT_CHARS = 1000
@@ -153,4 +154,7 @@ def _recovery_prompt(stuck: list[IterationRecord]) -> str:
     if tried:
         lines += ["Tried without success:", *(f"- {line}" for line in tried)]
     lines.append("Do none of these again. Name one different, concrete action, and take it now.")
+    suggested = [call.next_suggested_actions for call in calls if call.next_suggested_actions]
+    if suggested:
+        lines.append(f"Your latest idea: {in_one_line(suggested[-1], FOUND_CHARS)}")
     return "\n".join(lines)

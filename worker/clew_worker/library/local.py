@@ -5,6 +5,7 @@ published files follow. It runs no action.
 """
 
 import hashlib
+import os
 import re
 import sys
 import threading
@@ -15,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+
+import psutil
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, Verdict, WrongState
@@ -152,9 +155,10 @@ class LocalGoal:
             except ValueError:
                 self._torn = True  # refused before; the recorded state is valid
             with self._turn() as at:
-                self._core.interrupt("closed", at, counts=False)
-                epoch = self.state.epoch
-                self._core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="closed", code=0))
+                if not self._has_other_owner():
+                    self._core.interrupt("closed", at, counts=False)
+                    epoch = self.state.epoch
+                    self._core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="closed", code=0))
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
@@ -226,7 +230,7 @@ class LocalGoal:
         )
 
     def _begin(self, folder: Path, text: str) -> None:
-        """Start or continue the goal: actions that were in flight at its last end count as a crash."""
+        """Start or continue the goal; what is in flight without a process that lives counts as a crash."""
         with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
@@ -235,9 +239,24 @@ class LocalGoal:
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
-            core.interrupt("the process ended", at, counts=True)
-            core.emit(ev.WorkerStarted(at=at, epoch=state.epoch + 1, agent="library"))
+            pid, created = os.getpid(), psutil.Process().create_time()
+            if self._has_other_owner():  # it has the actions in flight, and stays their owner
+                pid, created = state.pid or pid, state.pid_created
+            else:
+                core.interrupt("the process ended", at, counts=True)
+            epoch = state.epoch + 1
+            own = ev.WorkerStarted(at=at, epoch=epoch, agent="library", pid=pid, created=created)
+            core.emit(own)
             core.see_world(self._digest(), at)
+
+    def _has_other_owner(self) -> bool:
+        """Return whether another process that lives has the goal's actions in flight."""
+        pid, created = self.state.pid, self.state.pid_created
+        if not pid or pid == os.getpid():
+            return False
+        with suppress(psutil.Error):
+            return abs(psutil.Process(pid).create_time() - created) < 1
+        return False
 
     def _measured(self, report: ActionReport) -> ActionReport:
         """Compare the disk where the agent does not report whether it changed anything."""

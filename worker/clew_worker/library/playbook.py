@@ -60,9 +60,11 @@ class Playbook(LearnedPlaybook):
         new_id = self.next_id(section)
         return self.put(Bullet(new_id, section, content, source_goal=source_goal))
 
-    def add_strategy(self, category: str, content: str, source_goal: str = "") -> shared.Bullet:
+    def add_strategy(
+        self, category: str = "", content: str = "", source_goal: str = "", *, section: str = ""
+    ) -> shared.Bullet:
         """Add a strategy; `category` is another name for the section. See `add_bullet`."""
-        return self.add_bullet(category, content, source_goal)
+        return self.add_bullet(category or section, content, source_goal)
 
     def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> shared.Bullet | None:
         """Count a use of a bullet as helpful, harmful or neutral; None if there is no such id."""

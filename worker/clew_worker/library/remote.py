@@ -188,8 +188,9 @@ class RemoteGoal:
         self._stale = False
 
     def _show_probes(self) -> None:
-        """Show the agent's own probes; one is current while there was no later action."""
-        last = self._state.proofs.last_action
+        """Show the agent's own probes; one is current while no later action may have changed anything."""
+        actions = [a for s in self._state.goal.subtasks for a in s.actions if a.result != "blocked"]
+        last = max((a.seq for a in actions if a.changed is not False), default=0)
         for name, (passed, after) in self._probes.items():
             self._state.probes[name] = ProbeSeen(passed, "before" if last > after else "", after)
 
