@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.process.cells.snapshots import picture as everything
 
@@ -249,6 +249,7 @@ def reverts_only_the_goals(events):
     max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 @given(EVENTS)
+@example([("look", None), ("act", [("remove", b"a"), ("folder", b"a")])])
 def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(events):
     reverts_only_the_goals(events)
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished, UndoStarted
 from clew_shared.record.touched import Touched
-from clew_shared.snapshots.entries import Entry
+from clew_shared.snapshots.entries import Entry, file_of
 from clew_shared.snapshots.plan import plan
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e"])
@@ -27,6 +28,8 @@ EVENTS = st.lists(
 
 
 def entry(content):
+    if content == "/":
+        return Entry(0o040755, "")
     return Entry(0o100644, content) if content else None
 
 
@@ -106,7 +109,7 @@ def undo(world, first, last=None):
     world.snapshot()
     found = plan(world.rows, world.listing, first, last)
     for one in found.restore:
-        assert entry(world.files[one.name]) == one.present
+        assert file_of(entry(world.files[one.name])) == one.present
         world.files[one.name] = one.wanted.id if one.wanted else ""
     return found
 
@@ -126,11 +129,8 @@ def test_undo_reverts_exactly_what_only_the_goal_has_changed(events):
     assert {one.name for one in found.left} <= world.by_others
 
 
-@given(EVENTS, EVENTS)
-def test_undoing_an_undo_brings_everything_back(events, earlier):
-    world = World()
-    for kind, edits in [*earlier, *events]:
-        getattr(world, kind)(edits)
+def undo_twice(world):
+    """Undo all, and undo that; return how it was before."""
     world.snapshot()
     before, present = dict(world.files), len(world.rows)
     found = plan(world.rows, world.listing, 1)
@@ -141,7 +141,27 @@ def test_undoing_an_undo_brings_everything_back(events, earlier):
     world.noticed = dict(world.files)
     world.snapshot()
     undo(world, present)
-    assert world.files == before
+    return before
+
+
+@given(EVENTS, EVENTS)
+def test_undoing_an_undo_brings_everything_back(events, earlier):
+    world = World()
+    for kind, edits in [*earlier, *events]:
+        getattr(world, kind)(edits)
+    assert undo_twice(world) == world.files
+
+
+@pytest.mark.parametrize(("was", "then"), [("/", "1"), ("1", "/")])
+def test_a_file_and_an_empty_folder_change_places(was, then):
+    world = World(files={"a": was})
+    world.act({"a": then})
+    undo(world, 1)
+    assert entry(world.files["a"]) == file_of(entry(was))
+    world = World(files={"a": was})
+    world.act({"a": then})
+    undo_twice(world)
+    assert entry(world.files["a"]) == file_of(entry(then))
 
 
 @given(EVENTS, EVENTS)

@@ -196,6 +196,32 @@ def test_every_answer_that_holds_a_state_is_as_on_record(goal):
         assert value == RECORDED[goal][name], name
 
 
+CALL = {"seq": 1, "name": "run_cmd", "args": {"cmd": "x" * 60}, "result": "success"}
+FINISHED = {"description": "d" * 100, "summary": "s" * 100, "insights": ["i" * 100] * 3}
+
+
+@pytest.mark.parametrize(
+    ("actions", "finished", "transcript"),
+    [
+        ([CALL | {"args": {"x": [1] * 60_000}}] * 20, [], []),  # as any program may propose them
+        ([], [FINISHED] * 4_000, []),
+        ([], [], [CALL] * 12_000),
+        ([], [], [CALL | {"signature": "run_cmd::" + "y" * 30_000, "output": "o" * 2_000_000}]),
+    ],
+)
+def test_an_answer_fits_a_line_and_what_is_compared_stays_whole(actions, finished, transcript):
+    place = f"/home/{'w' * 300}"
+    subtasks = [{"description": "s", "actions": actions}]
+    state = {"current_task_idx": 0, "current_subtask_idx": 0, "transcript": transcript}
+    state |= {"goal": {"tasks": [{"subtasks": subtasks}]}, "finished": finished}
+    answer = {"state": state, "spec": {"workspace": place}, "notes": "n" * 999_000, "playbook": []}
+    found = fitted_state(answer)
+    assert len(json.dumps(found).encode()) < LINE_BYTES_MAX - 40_000
+    assert found["spec"]["workspace"] == place
+    last = (found["state"]["transcript"] or [{}])[-1]
+    assert last.get("signature") == (transcript or [{}])[-1].get("signature")
+
+
 def test_an_answer_of_another_version_is_read_without_what_is_unknown():
     answer = RECORDED["at_work"]["llm"]
     newer = answer | {"new": 1, "state": answer["state"] | {"new": {"x": 1}}}

@@ -4,6 +4,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
+from clew_shared.prompt.messages import plain_args
 from clew_shared.text.redact import redacted
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import HelloAnswer
@@ -14,8 +15,21 @@ Json = dict[str, Any]
 ROOM_BYTES = LINE_BYTES_MAX - 50_000  # the rest: the envelope, the key, what is beside the goal
 TEXT_CHARS = (20_000, 2_000, 200, 80)
 """How long texts may be, until the answer fits."""
-WHOLE = frozenset(("steps", "checks", "blocked_actions", "loop_counts", "tools", "options"))
+WHOLE = frozenset(
+    (
+        "steps",
+        "checks",
+        "blocked_actions",
+        "loop_counts",
+        "tools",
+        "options",
+        "signature",
+        "workspace",
+    )
+)
 """What is carried out or compared, and so never shortened."""
+LISTED = 100
+"""How many finished subtasks and strategies there are where shorter texts are not enough."""
 
 
 def fitted(answer: HelloAnswer) -> HelloAnswer:
@@ -44,12 +58,16 @@ def fitted_state(answer: Json) -> Json:
     for chars in TEXT_CHARS:
         if _bytes(short) > ROOM_BYTES:
             short = _cut(short, chars)
+    if _bytes(short) > ROOM_BYTES and "playbook" in short:  # to `hello`
+        short["playbook"] = short["playbook"][:LISTED]
+        short["state"]["finished"] = short["state"]["finished"][-LISTED:]
     over = _bytes(short) - ROOM_BYTES
     for entry in short["state"].get("transcript", ()):  # the oldest, which keep their positions
         if over > 0:
             over -= _bytes(entry)
             entry.clear()
             entry["role"] = "user"
+            over += _bytes(entry)
     return short
 
 
@@ -64,6 +82,11 @@ def _cut(value: Any, chars: int) -> Any:
         case list():
             return [_cut(one, chars) for one in value]
         case dict():
-            return {k: one if k in WHOLE else _cut(one, chars) for k, one in value.items()}
+            return {k: one if k in WHOLE else _cut_field(k, one, chars) for k, one in value.items()}
         case _:
             return value
+
+
+def _cut_field(key: str, value: Any, chars: int) -> Any:
+    is_args = key == "args" and isinstance(value, dict)  # of any shape, as an agent proposed them
+    return plain_args(value, chars) if is_args else _cut(value, chars)

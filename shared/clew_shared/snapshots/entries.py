@@ -95,11 +95,12 @@ def modes_text(modes: Mapping[str, int]) -> bytes:
 def differences(before: Listing, after: Listing) -> Changes:
     """Return what differs between two snapshots, but for folders."""
     names = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    found = {name: (_file(before.get(name)), _file(after.get(name))) for name in names}
+    found = {name: (file_of(before.get(name)), file_of(after.get(name))) for name in names}
     return {name: change for name, change in found.items() if change != (None, None)}
 
 
-def _file(entry: Entry | None) -> Entry | None:
+def file_of(entry: Entry | None) -> Entry | None:
+    """Return an entry, None for an empty folder."""
     return None if entry and stat.S_ISDIR(entry.mode) else entry
 
 

@@ -21,6 +21,7 @@ from clew_shared.snapshots.entries import (
     Reason,
     Reverted,
     differences,
+    file_of,
     listing,
 )
 from clew_shared.snapshots.names import folders_above
@@ -111,7 +112,7 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
             reason = "shared"  # where its folder was there is a file that stays
         elif name in unknown:
             reason = "unknown"
-        elif present != end.get(name):
+        elif present != file_of(end.get(name)):
             reason = "later"
         if not reason:
             in_the_way.discard(name)
@@ -221,7 +222,9 @@ class _Window:
         now = list_of(self.after)
         found = differences(list_of(self.before), now).keys()
         back = list_of(self.undone) if self.undone else {}
-        undone = {one for one in found if self.undone and now.get(one) == back.get(one)}
+        undone = {
+            one for one in found if self.undone and file_of(now.get(one)) == file_of(back.get(one))
+        }
         # A folder that is not empty is no entry.
         names = {one: entry.id or "/" for one, entry in now.items()}
         explained = {
