@@ -49,6 +49,14 @@ def changed(report):
     return report.partition("## Files changed\n\n")[2].partition("\n\n## ")[0]
 
 
+def test_what_was_changed_is_in_the_report_of_a_goal_that_is_blocked(clew):
+    goal = finished(clew.start(), "echo new > made", "echo more > more; exit 1", status="blocked")
+    clew.until(lambda: "status: **blocked" in clew.report(goal), "the report")
+    found = changed(clew.report(goal))
+    assert "- `made`, +1 -0" in found
+    assert "- `more`, +1 -0" in found
+
+
 def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
     start_with_git(clew, "/nowhere/git")
     goal = finished(clew, "echo a > a", "echo b > b")

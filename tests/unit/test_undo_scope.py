@@ -1,12 +1,15 @@
 """Which snapshots an undo lies between, and what a restore before an attempt is on record as."""
 
+from pathlib import Path
+
 import pytest
 
-from clew_daemon.undo.planning import Spans
+from clew_daemon.undo.planning import Spans, UndoRefused, planned_undo
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
+from clew_shared.snapshots.store import SnapshotStore
 
 
 def task(*subtasks):
@@ -81,6 +84,12 @@ def goal():
     goal.start(0)
     goal.act()
     return goal
+
+
+def test_where_a_subtask_did_nothing_it_is_said_what_undoes_the_goal(goal):
+    said = "that subtask has carried out no action; without a subtask, the whole goal is undone"
+    with pytest.raises(UndoRefused, match=said):
+        planned_undo(SnapshotStore(Path(), "git"), goal.rows, (0, 1))
 
 
 def folded(goal):

@@ -204,8 +204,12 @@ def planned_undo(store: SnapshotStore, rows: Rows, subtask: Place | None) -> Und
 
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
     """
-    spans = Spans(rows)
-    span, list_of = spans.of(subtask), listed(store.within(PLAN_S))
+    spans, list_of = Spans(rows), listed(store.within(PLAN_S))
+    try:
+        span = spans.of(subtask)
+    except UndoRefused as error:
+        more = "; without a subtask, the whole goal is undone" if subtask else ""
+        raise UndoRefused(f"{error}{more}") from None
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
     if found.plan.restore or undo is None:
