@@ -112,6 +112,15 @@ async def test_a_file_that_grows_is_taken_once_and_whole(daemon, folder):
     assert [drop.raw for drop in daemon.drops] == [b"".join(parts)]
 
 
+async def test_a_file_whose_name_is_as_long_as_can_be_is_taken_and_can_be_rejected(daemon, folder):
+    daemon.answer = lambda _: "no goal"
+    async with running(daemon):
+        (folder / f"{84 * '写'}.md").write_text("x")
+        await daemon.until(lambda: names(folder) == ["rejected"] and names(folder / "rejected"))
+    assert len(names(folder / "rejected")) == 2
+    assert daemon.names[0].endswith("写写.md")
+
+
 async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folder):
     async with running(daemon):
         with (folder / "goal.md").open("wb") as file:

@@ -2,12 +2,13 @@
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from clew_daemon.host import tasks
-from clew_daemon.host.tasks import GoalQueue
+from clew_daemon.host.tasks import GoalQueue, LastKnown
 from clew_shared.ledger.errors import LedgerError
 
 FAULTS = [
@@ -39,3 +40,20 @@ async def test_housekeeping_reports_and_reviews_go_on_after_a_fault(monkeypatch,
         await well.acquire()
     sweeping.cancel()
     await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def test_a_look_that_takes_too_long_is_what_is_known_at_the_next():
+    go_on, found = threading.Semaphore(0), iter((1, 2))
+
+    def look():
+        go_on.acquire()
+        return next(found)
+
+    known = LastKnown(look, 0)
+    assert await known.now(0) == 0
+    go_on.release()
+    async with asyncio.timeout(60):
+        while not known._task.done():  # noqa: ASYNC110 - nothing else tells
+            await asyncio.sleep(0)
+    assert await known.now(0) == 1
+    go_on.release()

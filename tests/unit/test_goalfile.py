@@ -45,6 +45,13 @@ def test_plain_text_is_the_goal_and_has_no_tasks():
     assert goal.notes == "Write hello.txt\nwith hello in it.\n- a\n- b"
     assert goal.tasks == ()
     assert not goal.runnable_without_llm
+    assert goal_of("Sort this:\n" + "a\n" * 20_001).notes.count("a\n") == 20_000
+
+
+@pytest.mark.parametrize("given", ["[ls, pwd]", "\n- ls\n- pwd"])
+def test_checks_may_be_a_list_and_patience_off(given):
+    goal = goal_of(f"---\nchecks: {given}\npatience: off\n---\n# G\n")
+    assert (goal.checks, goal.patience) == ({"check_1": "ls", "check_2": "pwd"}, 0)
 
 
 def test_a_goal_is_runnable_without_an_llm_when_every_open_item_has_steps():
@@ -155,7 +162,7 @@ def test_all_faults_are_told_at_once_each_with_its_line():
         (b"# G\n- a\n  ```sh file=a/../../x\n  ```\n", "leads out of the workspace"),
         (b"# G\n- a\n  ```sh file=\n  ```\n", "does not name a file"),
         (b"# G\n" + b"- [ ] a\n" * 1001, "more than 1,000: split it"),
-        (b"# G\n" + b"a\n" * 20_001, "more than 20,000 lines: split it"),
+        (b"# G\n" + b"a\n" * 20_001, "lines of Markdown: split it"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_words(raw, told):
@@ -211,9 +218,10 @@ def test_ordinary_text_with_lines_of_dashes_is_no_front_matter():
     assert [goal_of(text).checks for text in ORDINARY] == [{}] * len(ORDINARY)
 
 
-def test_empty_checks_are_an_error_and_not_no_checks():
-    (fault,) = faults_of("---\nchecks: {}\n---\n# G\n")
-    assert fault.startswith("line 2: `checks` is empty")
+@pytest.mark.parametrize("given", ["", " []", " {}", " ''", " ~"])
+def test_empty_checks_are_an_error_and_not_no_checks(given):
+    (fault,) = faults_of(f"---\nchecks:{given}\n---\n# G\n")
+    assert fault.startswith("line 2: `checks` ")
 
 
 @pytest.mark.parametrize(
@@ -273,6 +281,8 @@ FRONTS = (
     "---\n{name: coffee, priority: 2}\n---\n",
     "---\n  priority: 2\n  agent: default\n---\n",
     "---\nchecks:\n  check_1: ls\n  b: pwd\npriority: 2\n---\n",
+    "---\nchecks: [ls, pwd]\n---\n",
+    "---\nchecks: ls\n---\n",
 )
 
 
@@ -293,9 +303,9 @@ def test_options_win_and_everything_else_stays(front):
     assert goal.priority == (2 if "priority: 2" in front else 0)
 
 
-@pytest.mark.parametrize("checks", ["ls", "[ls]", "5"])
-def test_checks_of_a_file_that_are_no_mapping_are_not_lost_to_an_option(checks):
-    with pytest.raises(GoalFileError, match="line 2"):
+@pytest.mark.parametrize("checks", ["5", "[5]"])
+def test_checks_of_a_file_that_cannot_be_used_are_not_lost_to_an_option(checks):
+    with pytest.raises(GoalFileError, match="must be text"):
         with_options(f"---\nchecks: {checks}\n---\n", ALL)
 
 

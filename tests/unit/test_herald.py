@@ -145,6 +145,20 @@ def test_quiet_hours_have_their_beginning_and_not_their_end_also_over_midnight(q
     assert [now for now in times if channels.is_quiet(now, quiet)] == hours
 
 
+async def test_ends_that_nobody_is_told_of_cost_no_write_each(recorded, monkeypatch):
+    written = []
+    monkeypatch.setattr(channels, "write_whole", lambda *_: written.append(1))
+    recorded.look()
+    before = len(written)
+    for number in range(20):
+        goal = f"goal-{number}"
+        accepted = ACCEPTED.model_copy(update={"goal_id": goal})
+        await recorded.add(accepted, ev.GoalEnded(status="cancelled"), goal=goal)
+    recorded.channel.step()
+    assert recorded.channel.record.cursor.startswith("40-")
+    assert len(written) == before
+
+
 @pytest.mark.parametrize("error", [LedgerUnwell, LedgerCorrupt])
 async def test_what_was_counted_while_the_ledger_failed_is_seen_afterwards_but_for_damage(
     recorded, monkeypatch, error

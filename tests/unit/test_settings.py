@@ -195,7 +195,10 @@ def test_a_wrong_value_is_a_fault_with_a_line(text):
 
 
 def test_a_variable_is_read_as_the_file_would_have_it_or_as_text():
-    found = settings_of("", CLEW_NOTIFY__QUIET="22:00-07:00", CLEW_LOG__BACKUPS="7")
+    found = settings_of(
+        "", CLEW_AGENTS__MINE__MODEL="4", CLEW_NOTIFY__QUIET="22:00-07:00", CLEW_LOG__BACKUPS="7"
+    )
+    assert found.agents.named["mine"].model == "4"
     assert (found.notify.quiet, found.log.backups) == ("22:00-07:00", 7)
     (fault,) = faults_of("", CLEW_AGENTS__MINE__BASE_URL="8080")
     assert fault.startswith("env CLEW_AGENTS__MINE__BASE_URL: `agents.mine.base_url` must be")

@@ -116,16 +116,19 @@ class LastKnown(Generic[T]):
 
     _look: Callable[[], T]
     _found: T
-    _task: asyncio.Task[T] | None = None
+    _task: asyncio.Task[None] | None = None
 
     async def now(self, within_s: float = WITHIN_S) -> T:
         """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(asyncio.to_thread(self._look))
+            self._task = asyncio.create_task(self._update())
         await asyncio.wait({self._task}, timeout=within_s)
         if self._task.done():
-            self._found = self._task.result()
+            self._task.result()  # raises what the look raised
         return self._found
+
+    async def _update(self) -> None:
+        self._found = await asyncio.to_thread(self._look)
 
 
 class ThreadsError(Exception):

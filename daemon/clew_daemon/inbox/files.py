@@ -119,9 +119,8 @@ class Dropped:
 
 
 def is_goal_name(name: str) -> bool:
-    """Whether a file of this name is meant for clew: `*.md` and `*.txt` that are not hidden and not too long."""
-    fits = len(os.fsencode(name)) <= NAME_BYTES
-    return fits and not name.startswith(".") and name.lower().endswith(SUFFIXES)
+    """Whether a file of this name is meant for clew: `*.md` and `*.txt` that are not hidden."""
+    return not name.startswith(".") and name.lower().endswith(SUFFIXES)
 
 
 def look_around(folder: Path) -> list[Found]:
@@ -131,7 +130,8 @@ def look_around(folder: Path) -> list[Found]:
         mark = _CLAIMED.fullmatch(path.name)
         if not mark and (len(goals) == MAX_NAMES or not is_goal_name(path.name)):
             continue
-        token, name = mark.groups() if mark else ("", path.name)
+        end = os.fsdecode(os.fsencode(path.name)[-NAME_BYTES:])
+        token, name = mark.groups() if mark else ("", end.lstrip("."))
         with suppress(OSError):  # gone, a link that leads nowhere, a closed folder on the way
             looked = path.stat()
             if stat.S_ISREG(looked.st_mode):
@@ -274,7 +274,7 @@ def _why_not(path: Path) -> str:
     if not os.path.isfile(path):  # noqa: PTH113 - one that cannot be looked at is none
         return "only files are taken"
     if not is_goal_name(path.name):
-        return f"the name must end in .md or .txt, and have at most {NAME_BYTES} bytes: rename it"
+        return "the name must end in .md or .txt: rename it"
     if not os.access(path, os.R_OK):
         return f"permission denied: {recordable(str(path))}"
     return ""

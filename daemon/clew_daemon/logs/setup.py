@@ -38,11 +38,12 @@ class Stream:
         self._hold(fd)
 
     def _hold(self, fd: int) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd, self._room = fd, select.poll()
+        old, self._fd, self._room = self._fd, fd, select.poll()
         if fd >= 0:
             self._room.register(fd, select.POLLOUT)
+        with contextlib.suppress(OSError):  # NFS may say so late that a write has failed
+            if old >= 0:
+                os.close(old)
 
     def write(self, line: str) -> bool:
         """Send a line, or keep the rest of it for the next call; return False when it is dropped."""

@@ -171,27 +171,32 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     if goalfile.lookalike(body, first_line):
         return source.raw
     root = root or goalfile.mapping({})
-    own = {str(key.value): value for key, value in root.value}.get("checks")
-    own = None if own and own.tag == goalfile.NULL else own
-    if options.checks and not isinstance(own, yaml.MappingNode | None):
-        return source.raw  # its own ones, which are no mapping, would be lost
+    values = {str(key.value): value for key, value in root.value}
     added = goalfile.mapping(dict(options.values)).value
     if options.checks:
         (name,) = goalfile.mapping({"checks": ""}).value
-        added.append((name[0], _with_checks(own, options.checks)))
+        added.append((name[0], _with_checks(values.get("checks"), options.checks)))
     given = {key.value for key, _ in added}
     kept = [(key, value) for key, value in root.value if str(key.value) not in given]
     root.value, root.flow_style = [*kept, *added], False
     return f"---\n{yaml.serialize(root, allow_unicode=True)}---\n{body}".encode()
 
 
-def _with_checks(node: yaml.MappingNode | None, checks: Sequence[str]) -> yaml.MappingNode:
+def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingNode:
     """Return the checks of the file, by name, and those of the options behind them."""
-    own = list(node.value) if node else []
+    own, items = [], list[yaml.Node]()
+    if isinstance(node, yaml.MappingNode):
+        own = list(node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        items = list(node.value)
+    elif node is not None and node.tag != goalfile.NULL:
+        items = [node]
+    items += [value for check in checks for _, value in goalfile.mapping({0: check}).value]
     taken = {str(key.value) for key, _ in own}
     names = (name for number in count(1) if (name := f"check_{number}") not in taken)
-    found = goalfile.mapping(dict(zip(names, checks, strict=False)))
-    found.value, found.flow_style = [*own, *found.value], False
+    keys = (goalfile.mapping({name: ""}).value[0][0] for name in names)
+    found = goalfile.mapping({})
+    found.value, found.flow_style = [*own, *zip(keys, items, strict=False)], False
     return found
 
 

@@ -123,7 +123,7 @@ class _Source:
     """One config: what its file and the environment give, and where each value is."""
 
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
-        self._origin = origin
+        self._origin, self._env = origin, env
         self._where = {at: f"{origin}:{line}" for at, line in key_lines(text).items()}
         self._raw: dict[str, Any] = {}
         self._faults: list[tuple[str, str]] = []  # a place and a sentence
@@ -178,6 +178,8 @@ class _Source:
         try:
             settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
+            if [one for one in error.errors() if self._meant_as_text(one)]:
+                return self._validated()
             for details in error.errors():
                 at = _location(details)
                 self._faults.append((self._place(at), _sentence(details, at, self._raw)))
@@ -185,6 +187,16 @@ class _Source:
             if not self._faults:
                 return settings
         raise SettingsError(sorted(self._faults, key=_by_line))
+
+    def _meant_as_text(self, details: ErrorDetails) -> bool:
+        """Restore the spelling of a variable whose `123` or `true` was meant as text; return whether it was."""
+        at = _location(details)
+        name = self._where.get(at, "").removeprefix("env ")
+        wanted = details["type"] in {"string_type", "literal_error"}
+        if not wanted or name not in self._env or isinstance(details["input"], str):
+            return False
+        self._put([part.lower().replace("-", "_") for part in at], self._env[name])
+        return True
 
     def _place(self, location: Location) -> str:
         """Return where the key, or what is nearest around it, was written."""

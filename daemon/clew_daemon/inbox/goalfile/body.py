@@ -66,15 +66,21 @@ class Body:
         self.commands: list[str] = []
         self.without_check: GoalFileFault | None = None
         self.faults: list[GoalFileFault] = []
-        if len(self._lines) > LINES_MAX:
-            message = f"the file has more than {LINES_MAX:,} lines: split it into several goals"
+        if len(self._lines) <= LINES_MAX:
+            self._read(body)
+        elif re.search(r"^ {0,3}#{1,2}\s", body, re.MULTILINE):
+            message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
             self.faults.append(GoalFileFault(None, message))
         else:
-            self._read(body)
+            self._take_plain(body)
 
     @property
     def notes(self) -> str:
         return "\n\n".join(self._notes)
+
+    def _take_plain(self, body: str) -> None:
+        self.description = _first_words(body)
+        self._notes = [] if body.strip() == self.description else [body.strip()]
 
     def _read(self, body: str) -> None:
         sections = self._sections(body)
@@ -88,8 +94,7 @@ class Body:
             one for s in intro for one in s.lists if whole or any(map(_is_marked, one.children))
         ]
         if not (goal or heads or done or lists):
-            self.description = _first_words(body)
-            self._notes = [] if body.strip() == self.description else [body.strip()]
+            self._take_plain(body)
             return
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
         description = in_one_line(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)

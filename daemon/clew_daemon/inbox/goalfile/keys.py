@@ -104,14 +104,24 @@ def _listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _checks(checks: dict[str, str]) -> dict[str, str]:
+def _by_name(value: Any) -> Any:
+    is_named = isinstance(value, dict)
+    return value if is_named else dict(enumerate(value if isinstance(value, list) else [value]))
+
+
+def _named(checks: dict[Any, str]) -> dict[str, str]:
     if not checks:
         raise ValueError(
             "is empty: write lines of `name: command`, or delete the line for a goal without checks"
         )
     if len(checks) > CHECKS_MAX:
         raise ValueError(f"must be at most {CHECKS_MAX}, not {len(checks)}")
-    return checks
+    return {name if isinstance(name, str) else f"check_{name + 1}": c for name, c in checks.items()}
+
+
+def _patience(value: Any) -> Any:
+    """Return the number of steps; YAML reads a bare `off` as false."""
+    return 0.0 if value is False or value == "off" else value
 
 
 def _may_change(value: Any) -> Any:
@@ -126,7 +136,7 @@ def _may_change(value: Any) -> Any:
 Text = Annotated[str, AfterValidator(_stripped)]
 Patterns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(patterns)]
 Positive = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
-Commands = Annotated[dict[str, Text], AfterValidator(_checks)]
+Commands = Annotated[dict[Any, Text], BeforeValidator(_by_name), AfterValidator(_named)]
 
 
 class Budget(BaseModel):
@@ -160,7 +170,7 @@ class FrontMatter(BaseModel):
     on_interrupt: Literal["ask", "retry"] = "ask"
     retries: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None
-    patience: Annotated[float, Field(ge=0, le=NUMBER_MAX)] | None = None
+    patience: Annotated[float, BeforeValidator(_patience), Field(ge=0, le=NUMBER_MAX)] | None = None
     tests: Annotated[Patterns, BeforeValidator(_may_change)] = ()
     judges: Annotated[Patterns, BeforeValidator(_listed)] = ()
     setup: Text = ""
