@@ -225,6 +225,14 @@ def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
     }
 
 
+def test_a_call_of_a_model_says_whose_it_is_and_what_was_served():
+    prompt = Prompt(model="gpt@api.openai.com:443", served="gpt-2026")
+    [call] = spans_of([ACCEPTED, STARTED, TURN.model_copy(update={"prompt": prompt})])
+    assert call.name == "chat gpt"
+    said = {name.removeprefix("gen_ai."): value for name, value in call.attributes.items()}
+    assert (said["provider.name"], said["response.model"]) == ("openai", "gpt-2026")
+
+
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
     chosen = random.Random(7)
     kinds = [*LIFE[1:], ev.GoalRequeued(by="retry"), ev.ActionInterrupted(of=4, reason="killed")]

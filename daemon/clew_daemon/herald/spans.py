@@ -39,6 +39,7 @@ OPERATION = "gen_ai.operation.name"
 WORKFLOW, AGENT, CHAT, TOOL = "invoke_workflow", "invoke_agent", "chat", "execute_tool"
 AGENT_NAME = "gen_ai.agent.name"
 ERROR = "error.type"
+_PROVIDERS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 NS = 1e9
 SCOPE = InstrumentationScope("clew", VERSION)
 CLEW = Resource({"service.name": "clew", "service.version": VERSION})
@@ -84,9 +85,12 @@ class Trace:
                 error, given = "blocked", {"clew.reason": event.reason}
             case ev.Reflected() if event.llm_s or event.tokens:
                 known = event.prompt.model if event.prompt else ""
-                model = known.rpartition("@")[0] or known
+                named, _, endpoint = known.rpartition("@")
+                model = named or known
                 about = {
+                    "gen_ai.provider.name": _PROVIDERS.get(endpoint.partition(":")[0], "_OTHER"),
                     "gen_ai.request.model": model,
+                    "gen_ai.response.model": event.prompt.served if event.prompt else "",
                     AGENT_NAME: self._agent,
                     "gen_ai.usage.input_tokens": event.tokens_in,
                     "gen_ai.usage.output_tokens": event.tokens_out,
