@@ -6,6 +6,7 @@ Counters only ever grow, whatever is purged from the ledger.
 import json
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -221,7 +222,8 @@ class Herald:
             try:
                 from clew_daemon.herald.spans import Traces
             except ImportError:
-                why = "traces need one more package: pip install opentelemetry-exporter-otlp-proto-http"
+                package = "opentelemetry-exporter-otlp-proto-http"
+                why = f"traces need one more package: {sys.executable} -m pip install {package}"
                 raise ChannelError(why) from None
             found.append(Traces(self._book, self._ledger, instance.env))
         with self._book.changing() as known:
