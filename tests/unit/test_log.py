@@ -166,6 +166,25 @@ def test_a_file_that_cannot_be_rotated_grows_and_one_that_was_emptied_goes_on(
     assert len(list(tmp_path.glob("clew.log*"))) == 3
 
 
+def test_a_file_that_cannot_be_closed_is_let_go_all_the_same(out, tmp_path, monkeypatch):
+    """Its number may be that of the ledger by the next line."""
+    fd, _ = out
+    file = tmp_path / "clew.log"
+    setup.configure(settings(file=str(file)), stdout_fd=fd)
+    file.rename(tmp_path / "moved")
+    held, close = setup._output.sinks[1]._fd, os.close
+
+    def failing(fd):
+        close(fd)
+        raise OSError(errno.EDQUOT, "as on NFS")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", failing)
+        structlog.get_logger().info("goal.queued")
+    assert setup._output.sinks[1]._fd != held
+    assert "goal.queued" in file.read_text()
+
+
 def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
     reader, writer, _ = pipe
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
