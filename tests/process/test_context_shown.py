@@ -183,6 +183,7 @@ def test_what_the_model_found_and_cost_is_told_by_status_and_report(clew):
     cost = detail["cost"]
     assert cost["calls"] == count
     assert (cost["tokens_in"], cost["tokens_cached"]) == (100 * count, 50 * count)
+    assert detail["subtask_details"][0]["summary"] == "it is looked at"
     printed = clew.clew("status", goal)
     assert f"LLM: {count} calls, " in printed
     report = clew.report(goal)

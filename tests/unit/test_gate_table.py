@@ -171,3 +171,12 @@ def test_a_block_ends(played, what):
     assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
     LIFTED[what](agent)
     assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
+
+
+def test_a_block_holds_again_when_its_world_is_back(agent):
+    assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
+    agent.write("a", "x")
+    assert agent.fail("make", "no rule").allowed
+    agent.files.clear()
+    agent.run("git checkout .", output="clean")
+    assert agent.fail("make").reason == "blocked_action"

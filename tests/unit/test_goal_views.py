@@ -15,8 +15,8 @@ from clew_daemon.record.timeline import TimelineFold, timeline
 from clew_shared.core import questions
 from clew_shared.record import events as ev
 from clew_shared.record.identity import Identity
-from clew_shared.record.model import Goal, GoalStatus
-from clew_shared.record.moment import local
+from clew_shared.record.model import Action, Goal, GoalStatus
+from clew_shared.record.moment import iso, local
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, action_view, goal_detail, status_view
@@ -274,3 +274,9 @@ def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(timed):
     assert [(one.seq, one.why) for one in timed.fold.refusals] == [
         (seq, "the worker died while it ran")
     ]
+
+
+def test_a_step_that_was_cut_off_says_how_far_it_had_come(agent):
+    ran = Action("run_cmd", {"cmd": "up"}, "interrupted", 3, iso(AT))
+    said = questions.step(agent.state, ran, cause="killed", said="0 failed\nsent 3 of 7\n").text
+    assert "It printed: 0 failed\nIts last line of output: sent 3 of 7\n" in said

@@ -80,7 +80,7 @@ def folder(tmp_path):
     [
         ("test -d docs && test ! -e old.txt && true", "old.txt exists, and it must not"),
         ("[[ -d lib ]]", "there is no folder lib"),
-        ("test -x old.txt", "old.txt is not an executable file (`chmod +x` makes it one)"),
+        ("test -x old.txt", "old.txt is missing, or not executable (`chmod +x`)"),
         ('test "$(cat old.txt)" = "$(printf "a\\nb")"', 'got "colour\\nx", expected "a\\nb"'),
         ('test "$(grep -c z old.txt)" = 3', 'got "0", expected "3"'),
         ('test a = "$(cat old.txt)"', '"a" is not "colour\\nx"'),

@@ -50,6 +50,14 @@ def test_a_change_changes_the_digest_and_repeating_it_does_not(watch, tmp_path, 
     assert watch.digest() == after
 
 
+def test_a_change_that_keeps_size_and_times_is_seen(watch, tmp_path):
+    before = watch.digest()
+    info = (tmp_path / "a.txt").stat()
+    (tmp_path / "a.txt").write_text("x")
+    os.utime(tmp_path / "a.txt", ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert watch.digest() != before
+
+
 @pytest.mark.parametrize(
     "path", ["x.pyc", "__pycache__/y", ".agent_context/state.json", "build/out/z", "sub/x.pyc"]
 )

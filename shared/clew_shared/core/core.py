@@ -155,11 +155,18 @@ class Core(TreeCommands):
 
     def _allow(self, proposal: Proposal, nudge: Nudge | None, at: float, rationale: str) -> Verdict:
         name = proposal.signature
-        seq = self.emit(ev.ActionAllowed(
-            at=at, epoch=self.state.epoch, tool=proposal.tool, args=proposal.args, signature=name,
-            rationale=rationale[:MESSAGE_CHARS], attempt=self.state.attempt.number,
-            run=journal.run_number(self.state, name, is_step=self.runbook),
-        ))  # fmt: skip
+        seq = self.emit(
+            ev.ActionAllowed(
+                at=at,
+                epoch=self.state.epoch,
+                tool=proposal.tool,
+                args=proposal.args,
+                signature=name,
+                rationale=rationale[:MESSAGE_CHARS],
+                attempt=self.state.attempt.number,
+                run=journal.run_number(self.state, name, is_step=self.runbook),
+            )
+        )
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
@@ -171,13 +178,22 @@ class Core(TreeCommands):
     def _refuse(
         self, proposal: Proposal, refusal: Refusal, at: float, done: ActionReport | None = None
     ) -> Verdict:
-        seq = self.emit(ev.ActionBlocked(
-            at=at, epoch=self.state.epoch, tool=proposal.tool, args=proposal.args,
-            signature=proposal.signature, reason=refusal.reason, message=refusal.message,
-            makes_block=refusal.reason if refusal.loop else "", everywhere=refusal.everywhere,
-            counts=refusal.reason == "blocked_action", done=done is not None,
-            attempt=self.state.attempt.number,
-        ))  # fmt: skip
+        seq = self.emit(
+            ev.ActionBlocked(
+                at=at,
+                epoch=self.state.epoch,
+                tool=proposal.tool,
+                args=proposal.args,
+                signature=proposal.signature,
+                reason=refusal.reason,
+                message=refusal.message,
+                makes_block=refusal.reason if refusal.loop else "",
+                everywhere=refusal.everywhere,
+                counts=refusal.reason == "blocked_action",
+                done=done is not None,
+                attempt=self.state.attempt.number,
+            )
+        )
         if done is not None:
             self._finish(seq, done, at)
         level = self._escalate_proposals(at)
@@ -186,10 +202,17 @@ class Core(TreeCommands):
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
 
     def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge, of: int, at: float) -> None:
-        self.emit(ev.LoopDetected(
-            at=at, loop=loop, signature=proposal.signature, attempt_count=found.attempt,
-            evidence=found.evidence, of=of, steps=found.steps,
-        ))  # fmt: skip
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=loop,
+                signature=proposal.signature,
+                attempt_count=found.attempt,
+                evidence=found.evidence,
+                of=of,
+                steps=found.steps,
+            )
+        )
 
     def _escalate_proposals(self, at: float) -> Level | None:
         count = self.state.loops.blocked_proposals

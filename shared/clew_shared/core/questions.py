@@ -154,6 +154,7 @@ def step(
         why=words.refusal(refused),
     )
     took, told = ran.duration_s, words.key_line(said)
+    last = beginning((said.strip().splitlines() or [""])[-1].strip(), words.ACTION_CHARS)
     lasted = f"it ran for {took:.2f} s" if took else "it is not known how long it ran"
     what = "What it changed in the workspace is not known"
     if changed is not None:
@@ -162,6 +163,7 @@ def step(
     facts = (
         f"It began at {local(ran.timestamp)}, as action #{ran.seq}, and {lasted}",
         f"It printed: {told}" if told else "",
+        f"Its last line of output: {last}" if last != told else "",
         what,
         CUT_OFF if is_cut_off else "",
     )

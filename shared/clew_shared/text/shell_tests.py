@@ -20,7 +20,7 @@ _ONE_OPERAND = {
     "-d": ("there is no folder {0}", "the folder {0} exists, and it must not"),
     "-s": ("{0} is missing or empty", "{0} is not empty, and it must not"),
     "-x": (
-        "{0} is not an executable file (`chmod +x` makes it one)",
+        "{0} is missing, or not executable (`chmod +x`)",
         "{0} is executable, and it must not",
     ),
     "-z": (_NOTHING, _SOMETHING),

@@ -175,7 +175,7 @@ def _waiting(state: State, now: float, waits: str) -> View | None:
 def goal_detail(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
 ) -> dict[str, Any]:
-    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree, its attempts and its cost."""
+    """Return one goal in full; `subtask_details` are apart from the tree, whose shape is fixed."""
     cost = state.cost
     return {
         **status_view(state, now, waits, stuck=stuck),
@@ -201,6 +201,16 @@ def goal_detail(
             **_same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached"),
             **{name: round(getattr(cost, name), 3) for name in ("llm_s", "active_s")},
         },
+        "subtask_details": [
+            {
+                "task_idx": t,
+                "subtask_idx": s,
+                "summary": one.summary or None,
+                "insights": list(one.insights),
+            }
+            for t, task in enumerate(state.goal.tasks)
+            for s, one in enumerate(task.subtasks)
+        ],
     }
 
 
