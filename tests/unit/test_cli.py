@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from starlette.requests import Request
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands import service
 from clew_daemon.cli.commands import undo as undoing
 from clew_daemon.cli.commands.demo import own_daemon
 from clew_daemon.ledger import verify
@@ -161,6 +163,20 @@ def test_a_restore_names_what_the_backup_lacks_and_asks_only_then(clew, tmp_path
     assert lost in clew("--home", tmp_path, "restore", older, "--yes")[1]
     code, out, _ = clew("--home", tmp_path, "restore", newer)
     assert (code, "lost" in out) == (0, False)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_service_is_stopped_while_a_daemon_in_a_terminal_keeps_its_ledger(
+    clew, tmp_path, monkeypatch, installed
+):
+    done = []
+    found = SimpleNamespace(installed=installed, other_home=None, error=None)
+    unit = SimpleNamespace(look=lambda: found, control=done.append)
+    monkeypatch.setattr(service, "_unit", lambda _: unit)
+    monkeypatch.setattr(service, "_unmanaged", lambda _: "clew run runs as process 5")
+    code, _, err = clew("--home", tmp_path, "stop")
+    assert (code, done) == (1, ["stop"] * installed)
+    assert "process 5, not as the service" in err
 
 
 def test_a_daemon_of_the_demo_that_ends_with_0_before_it_is_ready_has_not_started(

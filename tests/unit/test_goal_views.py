@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from clew_daemon.cli.commands import watch
 from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
 from clew_daemon.publish.report import render, write
 from clew_daemon.reading.describe import advance
@@ -102,6 +103,15 @@ def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
         f"goal-1: question: {first}",
         f"goal-1: question: {second}",
     ]
+
+
+def test_a_pipe_has_what_a_queued_goal_waits_for_once(agent, capsys, monkeypatch):
+    monkeypatch.setattr(watch, "WAITS_S", 0.0)
+    view, goal = PlainView(), status_view(agent.state, AT) | {"status": "queued"}
+    for why in ("", "for a", "for a", "for a", "for b\x1b", "for b\x1b", ""):
+        view.draw([goal | {"waiting": {"for": f"waits {why}", "until": None} if why else None}], "")
+    said = ["waits for a", "waits for b\\x1b"]
+    assert capsys.readouterr().out.splitlines() == [f"{goal['id']}: {one}" for one in said]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (40, 24)])

@@ -67,8 +67,8 @@ def _explained() -> Iterator[None]:
 
 
 def _control(instance: Instance, verb: str, done: str) -> None:
-    _refuse_unmanaged(instance)
     if verb != "stop":
+        _refuse_unmanaged(instance)
         _ = instance.settings  # a broken config is explained better here than in the journal
     with _explained():
         _unit(instance).control(verb)
@@ -90,7 +90,13 @@ def restart(instance: Instance) -> None:
 @parameters.command()
 def stop(instance: Instance) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
-    _control(instance, "stop", "stopped")
+    found = _unit(instance).look()
+    if not found.installed or found.other_home or found.error:
+        _refuse_unmanaged(instance)
+    _control(
+        instance, "stop", "stopped"
+    )  # also one that fails and is started again: another holds the ledger
+    _refuse_unmanaged(instance)
 
 
 def _refuse_unmanaged(instance: Instance) -> None:

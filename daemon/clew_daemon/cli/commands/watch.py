@@ -36,6 +36,7 @@ OUTPUT_LINES = 3
 OUTPUT_CHARS = 200
 QUESTION_CHARS = 2_000
 REDRAW_S = 0.5
+WAITS_S = 2.0
 FOOT = "Ctrl-C stops watching; the goals continue."
 
 
@@ -114,15 +115,30 @@ def _print_goodbye(instance: Instance, unfinished: Sequence[State]) -> None:
 
 
 class PlainView:
-    """One line for each entry, flushed, and one for each line of a question."""
+    """One line for each entry, flushed, one for each line of a question, and what queued goals wait for."""
+
+    def __init__(self) -> None:
+        self._waits: dict[
+            str, tuple[str, float]
+        ] = {}  # by the goals' ids, and from when it is told
 
     def tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             for text in [entry_line(entry), *(f"question: {each}" for each in _asked(entry))]:
                 print(f"{clean(entry.goal or 'clew')}: {text}", flush=True)
 
-    def draw(self, goals: Sequence[GoalView], note: str) -> None:
-        """Show nothing more."""
+    def draw(self, goals: Sequence[GoalView], note: str) -> None:  # noqa: ARG002 - it was told
+        """Tell what a queued goal has waited for a while: that is on no record."""
+        now = time.monotonic()
+        for goal in goals:
+            is_waiting = goal["status"] == "queued" and goal.get("waiting")
+            why = now_text(goal, time.time()) if is_waiting else ""
+            known, told_at = self._waits.get(goal["id"], ("", now))
+            if why != known:
+                self._waits[goal["id"]] = why, now + WAITS_S
+            elif why and now >= told_at:
+                self._waits[goal["id"]] = why, float("inf")
+                print(f"{clean(goal['id'])}: {short(why, OUTPUT_CHARS)}", flush=True)
 
 
 def entry_line(entry: Entry) -> str:
