@@ -210,3 +210,23 @@ async def test_a_message_that_is_none_gets_an_error_and_the_conversation_goes_on
             answer = json.loads(await client.process.stdout.readline())
             assert answer.get("error", {}).get("code") == code, line
             assert (await client.ask("ping"))["result"] == {}, line
+
+
+async def test_a_call_that_is_given_up_before_its_turn_is_not_carried_out(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    turns, carried_out = asyncio.Lock(), []
+
+    async def slow(name, args):
+        async with turns:
+            carried_out.append(name)
+            return await echo(name, args)
+
+    async with Gateway(listener, slow), relayed(tmp) as client:
+        await client.hello()
+        async with turns:
+            client.send({"id": "a", "method": "tools/call", "params": {"name": "clew_run"}})
+            client.send({"method": "notifications/cancelled", "params": {"requestId": "a"}})
+            assert (await client.ask("ping"))["result"] == {}
+        assert "result" in await client.ask("tools/call", name="clew_read")
+    assert carried_out == ["clew_read"]

@@ -80,9 +80,16 @@ async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
     other = await calls.call("clew_read", {"path": "a"})
     assert other.refused
     assert "was not carried out" in other.text
+    waiting = asyncio.create_task(calls.call("clew_read", {"path": "a"}))
+    await asyncio.sleep(0)
+    waiting.cancel()  # the CLI has given it up
     go.set()
-    assert (await calls.call("clew_wait", {"seq": 7})).text == "built"
+    await asyncio.sleep(0.05)
+    late = await calls.call("clew_read", {"path": "a"})
+    assert late.refused
+    assert late.text.endswith("Call again if it is still needed. The earlier one's result:\nbuilt")
     assert len(daemon.asked) == 1
+    assert (await calls.call("clew_read", {"path": "a"})).text == "built"
 
 
 async def test_a_subtask_that_is_done_is_answered_with_the_next_one():

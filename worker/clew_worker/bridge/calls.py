@@ -89,12 +89,9 @@ class ToolCalls:
             if before and waits:
                 return before
             if before:
-                why = (
-                    "another one is"
-                    if self._running
-                    else "read first what the earlier one brought:"
-                )
-                text = f"This call was not carried out: {why} {before.text}"
+                late = "the earlier one has ended. Call again if it is still needed. The earlier one's result:\n"
+                why = "another one is " if self._running else late
+                text = f"This call was not carried out: {why}{before.text}"
                 return ToolAnswer(text, refused=True)
             if refused := self._refusal(waits=waits):
                 return refused

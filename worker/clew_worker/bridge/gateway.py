@@ -1,7 +1,7 @@
 """The MCP server "clew", on the socket that the CLI's relay connects to: it offers clew's tools and passes calls on.
 
 Of the protocol it has what a server of tools on standard input and output needs: the handshake, `ping`, `tools/list`,
-`tools/call` (modelcontextprotocol.io, revisions up to 2025-11-25; clients of later ones fall back
+`tools/call` and its cancellation (modelcontextprotocol.io, revisions up to 2025-11-25; clients of later ones fall back
 to the handshake). The official library brings 25 MB for the rest of it; the tests have its client.
 """
 
@@ -31,6 +31,7 @@ LINE_BYTES_MAX = 4 << 20
 TOKEN_TIMEOUT_S, CALLS_MAX = 10.0, 64
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
+_CANCELLED = "notifications/cancelled"
 _TOOLS = [
     {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
     for tool in OFFERED
@@ -147,11 +148,9 @@ class _Connection:
         try:
             message = _read(line)
             number, params = message.id, message.params or {}
-            if (
-                number is None
-            ):  # a notification, such as that a call is no longer waited for: it goes on
-                return
-            if message.method == "tools/call":
+            if number is None:
+                self._give_up(params.get("requestId") if message.method == _CANCELLED else None)
+            elif message.method == "tools/call":
                 self._begin(number, params)
             elif message.method:
                 await self._send(number, result=self._result(message.method, params))
@@ -173,6 +172,11 @@ class _Connection:
                 self._relays.listed = True
                 return {"tools": _TOOLS}
         raise ProtocolError(f"unknown method {method}", protocol.METHOD_NOT_FOUND)
+
+    def _give_up(self, number: object) -> None:
+        """Stop waiting for a call: one that has begun goes on, and one that waits for its turn is not carried out."""
+        if isinstance(number, str | int) and number in self._calls:
+            self._calls[number].cancel()
 
     def _begin(self, number: str | int, params: Mapping[str, Any]) -> None:
         name, args = params.get("name"), params.get("arguments") or {}
