@@ -2,7 +2,9 @@
 
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
+from clew_worker import Action, Subtask, Task
 from clew_worker.library.context_manager import OUTPUT_BYTES, _report
+from clew_worker.library.remote import RemoteGoal
 
 
 def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
@@ -85,6 +87,18 @@ def test_all_finished_work_is_shown_where_there_is_room(ctx):
     assert "DONE: part 0: write_file a.py" in ctx.get_compact_context(max_chars=2000)
     assert ctx.get_compact_context(max_chars=2000).count("DONE: ") == 13
     assert "ACTIVE SUBTASK: part 13" in ctx.get_compact_context(max_chars=300)
+
+
+def test_under_a_daemon_a_probe_holds_until_an_action_may_have_changed_something():
+    goal = RemoteGoal(None)
+    goal._stale = False
+    subtask = Subtask("s")
+    goal._state.goal.tasks.append(Task("t", [subtask]))
+    goal.see_probes({"built": True})
+    for seq, changed, holds in ((1, False, True), (2, None, False)):
+        subtask.actions.append(Action("run_cmd", {}, "success", changed=changed, seq=seq))
+        goal._show_probes()
+        assert goal._state.holds(goal._state.probes["built"]) == holds
 
 
 def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
