@@ -1,16 +1,19 @@
 """Undo against a model: whatever happens in which order, the goal's changes go and everyone else's stay."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew_daemon.undo import planning
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished, UndoStarted
 from clew_shared.record.touched import Touched
 from clew_shared.snapshots.entries import Entry, file_of
 from clew_shared.snapshots.plan import plan
+from clew_shared.snapshots.store import SnapshotStore
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e"])
 CONTENTS = st.sampled_from(["", "1", "2", "3"])  # "": there is no file
@@ -162,6 +165,26 @@ def test_a_file_and_an_empty_folder_change_places(was, then):
     world.act({"a": then})
     undo_twice(world)
     assert entry(world.files["a"]) == file_of(entry(then))
+
+
+@pytest.mark.parametrize(("acts", "scope"), [(True, "goal"), (False, "undo")])
+def test_an_undo_is_not_reverted_where_newer_work_is_left(monkeypatch, acts, scope):
+    world = World()
+    monkeypatch.setattr(planning, "listed", lambda _: world.listing)
+    world.act({"a": "1", "c": "1"})
+    world.snapshot()
+    world.files |= {"a": "0", "c": "0"}
+    world.record(UndoStarted(scope="goal", first=1))
+    world.record(UndoFinished(of=len(world.rows), restored=2))
+    world.noticed = dict(world.files)
+    world.snapshot()
+    if acts:
+        world.act({"b": "1"})
+    world.someone({"a": "2", "b": "2"})
+    world.snapshot()
+    found = planning.planned_undo(SnapshotStore(Path(), "git"), world.rows, None)
+    assert found.span.scope == scope
+    assert [one.name for one in found.plan.restore] == ([] if acts else ["c"])
 
 
 @given(EVENTS, EVENTS)

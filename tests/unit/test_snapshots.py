@@ -70,6 +70,13 @@ async def home(tmp_path):
     return made
 
 
+async def test_below_the_limit_every_store_stays(home):
+    await home.stores.run()
+    assert home.has("old")
+    assert home.has("new")
+    assert home.log == []
+
+
 @pytest.mark.parametrize("why", ["at work", "undone now", "not ended"])
 async def test_a_store_that_is_needed_stays_and_the_next_one_goes(home, why):
     state = home.cores["old"].state

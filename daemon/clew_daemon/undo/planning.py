@@ -212,10 +212,21 @@ def planned_undo(store: SnapshotStore, rows: Rows, subtask: Place | None) -> Und
         raise UndoRefused(f"{error}{more}") from None
     found = planned(rows, list_of, span)
     undo = spans.undo_in_force(span)
-    if found.plan.restore or undo is None:
+    if found.plan.restore or undo is None or _is_newer(rows, list_of, found, undo):
         return found
     back = planned(rows, list_of, undo)
     return back if back.plan.restore else found
+
+
+def _is_newer(rows: Rows, list_of: Listed, found: UndoResult, undo: Span) -> bool:
+    """Return whether the goal has worked since an undo, and something is left that was not in question then."""
+    ends, last = ev.ActionFinished | ev.ActionInterrupted, undo.last or 0
+    if not any(seq > last and isinstance(event, ends) for seq, event in rows):
+        return False
+    then = planned([row for row in rows if row[0] <= last], list_of, replace(found.span, last=None))
+    return not {one.name for one in then.plan.entries}.issuperset(
+        one.name for one in found.plan.left
+    )
 
 
 def planned(rows: Rows, list_of: Listed, span: Span) -> UndoResult:

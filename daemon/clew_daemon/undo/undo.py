@@ -99,7 +99,7 @@ class WorkspaceVisit:
         work = await asyncio.to_thread(planning.restoration, result.plan)
         event = snap.UndoStarted(
             at=time.time(), scope=span.scope, task_idx=span.place[0], subtask_idx=span.place[1],
-            first=span.first, last=span.last, entries=len(work), workspace=core.state.workspace,
+            first=span.first, last=span.last, entries=len(result.plan.restore), workspace=core.state.workspace,
         )  # fmt: skip
         begun = await self._begin(event, work)
         return await self._restore(begun, work, result)
@@ -123,7 +123,8 @@ class WorkspaceVisit:
         assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
         then, now, result = started.workspace, state.workspace, UndoResult(of_undo(started))
         if then and now and not then.is_same(now):
-            failed = dict.fromkeys((one.name for one in work), ELSEWHERE)
+            files = (one.name for one in work if not one.is_folder)
+            failed = dict.fromkeys(files, ELSEWHERE)
             return await self._finish(begun, 0, replace(result, failed=failed))
         return await self._restore(begun, work, result)
 

@@ -116,12 +116,12 @@ class Restorer:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
         path = _path(entry)
         folder, _, name = path.rpartition("/")
-        if time.monotonic() > self._until:
-            raise StoreError(f"it took more than {RESTORE_S:.0f} s")
         if entry.is_folder:
             with contextlib.suppress(OSError), closing(self._open(folder)) as at:
                 os.rmdir(name, dir_fd=at)
             return
+        if time.monotonic() > self._until:
+            raise StoreError(f"it took more than {RESTORE_S:.0f} s")
         is_new = entry.wanted is not None and entry.present is None
         try:
             at = made_folder(folder or ".", self._open, 0o755) if is_new else self._open(folder)
