@@ -122,6 +122,9 @@ def test_a_copy_has_the_place_that_the_file_has_in_the_users_home_and_is_no_one_
         refreshed(more=1),
         refreshed(tokens={"access_token": "a2", "account_id": "you"}),
         refreshed(tokens={"access_token": ["a2"], "account_id": "me"}),
+        refreshed(
+            tokens={"access_token": "", "account_id": "me"}
+        ),  # as Claude Code leaves it after a fault
         refreshed(tokens={"access_token": "a" * 20_000, "account_id": "me"}),
         "[]",
         "no JSON",

@@ -229,7 +229,7 @@ def _alike(old: Any, new: Any, *, token: bool = False) -> bool:
     if old == new:
         return True
     same_kind = type(old) is type(new) and isinstance(old, str | int | float)
-    return token and same_kind and len(str(new)) <= TOKEN_CHARS_MAX
+    return token and same_kind and 0 < len(str(new)) <= TOKEN_CHARS_MAX
 
 
 def write_back(path: Path, old: str, new: str) -> str:
