@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.config.places import places
+from clew_daemon.processes import cells
 from clew_daemon.processes.cells import CellRules, caches
 from clew_daemon.processes.nursery import VERSION, NurseryGone, _checked
 from clew_shared.config.agent_tables import (
@@ -134,3 +135,12 @@ def test_a_view_has_the_caches_of_a_home_and_nothing_that_a_link_leads_to(tmp_pa
     for n in range(300):
         (tmp_path / "home/.cache" / f"{n}").mkdir()
     assert len(caches(tmp_path / "home")) <= 66
+
+
+@pytest.mark.parametrize("overlay", [True, False])
+def test_a_view_has_a_home_and_a_folder_for_temporary_files_of_its_own(overlay):
+    spec = RULES.view(Path("/view"), overlay=overlay)
+    assert (spec.env["HOME"], spec.env["TMPDIR"]) == ("/view/home", "/view/tmp")
+    assert set(spec.sandbox.private) == {"/view/home", "/view/tmp"}
+    of_goal = [str(one) for one in cells.private(PLACES, STATE.goal_id)]
+    assert not {*of_goal} & {*spec.sandbox.read, *spec.sandbox.write, *spec.env.values()}

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import os
 import subprocess
 
 import pytest
@@ -114,6 +115,7 @@ CLOSINGS = {
     "ok  \ta/b\t0.01s\n?   \ta/c\t[no test files]\nok  \ta/d\t0.01s [no tests to run]": Count(
         1, 0, 0
     ),
+    "ok  \ta/b\t0.01s\n==== 2 passed, 1 failed in 0.03s ====": Count(3, 1, 0),
     "[INFO] Tests run: 5, Failures: 1, Errors: 0, Skipped: 1": Count(3, 1, 1),
     "75% tests passed, 1 tests failed out of 4": Count(3, 1, 0),
     "3 passed over": None,
@@ -282,6 +284,68 @@ def test_of_a_repository_what_can_judge_is_compared(tmp_path, what):
     if "packed" in what:
         git(tmp_path, "pack-refs", "--all")
     assert tools.changed_settings(before, tools.git_settings(tmp_path)) == expected
+
+
+TAGS_THAT_ARE_NONE = {
+    "too many": lambda git: [(git / "refs/tags" / str(number)).mkdir() for number in range(1_000)],
+    "a FIFO in place of the packed ones": lambda git: os.mkfifo(git / "packed-refs"),
+    "many hooks that are empty": lambda git: (git / "hooks" / "a").touch(),
+}
+
+
+@pytest.mark.parametrize("what", TAGS_THAT_ARE_NONE)
+def test_what_would_hide_a_moved_tag_or_a_hook_is_a_change(tmp_path, what):
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
+    git(tmp_path, "tag", "v1")
+    git(tmp_path, "pack-refs", "--all")
+    (tmp_path / ".git" / "hooks").mkdir(exist_ok=True)
+    before = tools.git_settings(tmp_path)
+    if "FIFO" in what:
+        (tmp_path / ".git" / "packed-refs").unlink()
+    TAGS_THAT_ARE_NONE[what](tmp_path / ".git")
+    expected = ".git/hooks/a" if "hooks" in what else ".git/refs/tags/v1"
+    assert tools.changed_settings(before, tools.git_settings(tmp_path)) == [expected]
+
+
+HOMES = {
+    ".npmrc": True,  # it begins like the cache beside it
+    ".npm/_cacache/x": False,
+    ".cache/pip/x": False,
+    ".local/share/x": False,
+    ".config/git/config": True,
+}
+
+
+@pytest.mark.parametrize("path", HOMES)
+def test_whatever_programs_may_obey_in_a_home_is_seen(tmp_path, path):
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).touch()
+    assert tools.home_config(tmp_path) == [path] * HOMES[path]
+
+
+def test_a_link_to_a_folder_in_a_home_is_seen(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".config").symlink_to(tmp_path / "elsewhere")
+    assert tools.home_config(tmp_path / "home") == [".config"]
+
+
+def test_a_folder_that_cannot_be_listed_is_seen(tmp_path, monkeypatch):
+    """Who knows the names in it finds them all the same."""
+    scandir = os.scandir
+
+    def locked(path):
+        if str(path).rstrip("/").endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    (tmp_path / ".config" / "locked").mkdir(parents=True)
+    before = tools.noted(tmp_path, [".config/"])
+    monkeypatch.setattr(os, "scandir", locked)
+    assert tools.home_config(tmp_path) == [".config/locked"]
+    now = tools.noted(tmp_path, [".config/"])
+    assert tools.compared(tmp_path, before, now) == ([".config/locked"], [])
 
 
 ENTRY = "[pytest11]\nextra = extra\n"

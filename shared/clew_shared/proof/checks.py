@@ -23,7 +23,7 @@ RUNNERS = {
     "maven": r"^(?:\[\w+\]\s+)?Tests run: (?P<total>\d+), (?P<words>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$",
     "ctest": r"^\d+% tests passed, (?P<words>\d+ tests failed) out of (?P<total>\d+)$",
 }
-_PATTERNS = [re.compile(pattern, re.MULTILINE) for pattern in RUNNERS.values()]
+_PATTERNS = {name: re.compile(pattern, re.MULTILINE) for name, pattern in RUNNERS.items()}
 _GO = re.compile(
     r"^(?P<verdict>ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests)", re.MULTILINE
 )
@@ -59,9 +59,10 @@ class Count:
 def count(output: str) -> Count | None:
     """Return how many tests ran, None where no known runner has closed its output."""
     text = _COLOURS.sub("", output).replace("\r\n", "\n")
-    found = [_read(one) for pattern in _PATTERNS for one in pattern.finditer(text)]
-    if "\n=== RUN " not in f"\n{text}" and (packages := [*map(_read, _GO.finditer(text))]):
-        found = packages
+    patterns = _PATTERNS
+    if "\n=== RUN " not in f"\n{text}" and _GO.search(text):
+        patterns = _PATTERNS | {"go -v": _GO}
+    found = [_read(one) for pattern in patterns.values() for one in pattern.finditer(text)]
     if not found:
         return None
     passed, failed, skipped = (sum(column) for column in zip(*map(astuple, found), strict=True))

@@ -290,6 +290,7 @@ def _remove(path: Path) -> None:
     """Remove what is at a path, if anything; a link to a folder above it is not followed into another place."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         if stat.S_ISDIR(path.lstat().st_mode):
+            path.chmod(0o700)  # it may be one that cannot be listed
             shutil.rmtree(path)
         else:
             path.unlink()
@@ -313,9 +314,12 @@ def _copy(source: Path, target: Path, most: int) -> None:
 
 def _in_memory() -> list[str]:
     """Return what is left in the /dev/shm of the cell; in a PID namespace it has one of its own."""
-    with contextlib.suppress(OSError):
+    try:
         return sorted(map(str, Path(PRIVATE_SHM).iterdir())) if os.getppid() == 1 else []
-    return []
+    except FileNotFoundError:
+        return []
+    except OSError:  # what is in it can be found by name all the same
+        return [PRIVATE_SHM]
 
 
 def _alive(starter: int) -> list[str]:

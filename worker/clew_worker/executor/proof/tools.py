@@ -40,9 +40,11 @@ _HISTORIES = (
     *(".local/share", ".local/state", ".bash_history", ".python_history", ".wget-hsts"),
     ".node_repl_history",
 )
-_PLAIN = (".cache", *CACHES, *_HISTORIES)
+_PLAIN = re.compile(
+    rf"(?:{'|'.join(map(re.escape, ('.cache', *CACHES, *_HISTORIES)))})(?:/.*)?", re.DOTALL
+)
 _HOME_MAX = 1_000
-_TAGS, _TAGS_MAX = "refs/tags/", 1_000
+_TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = "refs/tags/", 1_000, 100, 4 << 20
 _HASHED_BYTES, _KEPT_BYTES = 4 << 20, 256 << 10
 _ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
 
@@ -79,9 +81,12 @@ def _tools(root: Path, ignored: list[str]) -> Iterator[str]:
             if whole or (is_judge(path) and not _BUILT.search(path)):
                 yield path
             continue
-        entries = dict[str, bool]()
-        with contextlib.suppress(OSError), os.scandir(root / path) as listing:
-            entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
+        try:
+            with os.scandir(root / path) as listing:
+                entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
+        except OSError:  # what is in it can be found by name all the same
+            yield path.rstrip("/")
+            continue
         seen += len(entries)
         if seen > _ENTRIES_MAX or time.monotonic() > until:
             raise StoreError(f"the folders that git ignores have more than {seen} files")
@@ -226,23 +231,32 @@ def git_settings(root: Path) -> dict[str, str]:
     for path in names:
         if path.name.endswith(".sample") or path.name in ("exclude", "refs") or not path.is_file():
             continue
-        with path.open("rb") as file:
-            found[str(path.relative_to(root))] = base64.b64encode(file.read(_KEPT_BYTES)).decode()
+        found[str(path.relative_to(root))] = base64.b64encode(_head(path, _KEPT_BYTES)).decode()
     return found | {f".git/{name}": base64.b64encode(one).decode() for name, one in _tags(folder)}
 
 
 def _tags(folder: Path) -> list[tuple[str, bytes]]:
     """Return the tags of a repository with what they name, none where there are too many to note."""
-    found = dict[str, bytes]()
+    found, packed, loose = dict[str, bytes](), b"", list[Path]()
     with contextlib.suppress(OSError):
-        lines = (line.split() for line in (folder / "packed-refs").read_bytes().splitlines())
+        packed = _head(folder / "packed-refs", _PACKED_BYTES)
+        lines = (line.split() for line in packed.splitlines())
         found |= {os.fsdecode(one[1]): one[0] + b"\n" for one in lines if len(one) == 2}
     with contextlib.suppress(OSError):
-        for path in islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX):
-            if path.is_file():
-                found[str(path.relative_to(folder))] = path.read_bytes()[:100]
+        loose = list(islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX))
+        found |= {
+            str(one.relative_to(folder)): _head(one, _TAG_BYTES) for one in loose if one.is_file()
+        }
     tags = [one for one in found.items() if one[0].startswith(_TAGS)]
-    return tags if len(tags) < _TAGS_MAX else []
+    return [] if len(packed) == _PACKED_BYTES or max(len(loose), len(tags)) >= _TAGS_MAX else tags
+
+
+def _head(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file, nothing of what is none: a FIFO would be waited for."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -253,9 +267,9 @@ def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 def _telling(path: str, content: str | None) -> object:
     """Return what of such a file can judge: of the config not who commits, nor which branch follows which."""
-    data = base64.b64decode(content or "")
     if path.rpartition("/")[2] not in ("config", "config.worktree"):
-        return data
+        return content
+    data = base64.b64decode(content or "")
     section, found = "", []
     for line in map(str.strip, data.decode(errors="replace").splitlines()):
         if line.startswith("["):
@@ -266,12 +280,24 @@ def _telling(path: str, content: str | None) -> object:
 
 
 def home_config(home: Path) -> list[str]:
-    """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
+    """Return the files of a HOME but for caches and histories: whatever is there, programs may obey.
+
+    A link to a folder is one of them, and so is a folder that cannot be listed.
+    """
     found: list[str] = []
-    for above, folders, names in os.walk(home) if home.name else ():
-        at = Path(above).relative_to(home)
-        folders[:] = [one for one in folders if not str(at / one).startswith(_PLAIN)]
-        found += [str(at / one) for one in names if not str(at / one).startswith(_PLAIN)]
+
+    def unread(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            found.append(str(Path(error.filename).relative_to(home)))
+
+    for above, folders, names in os.walk(home, onerror=unread) if home.name else ():
+        at = Path(above)
+        links = [one for one in folders if (at / one).is_symlink()]
+        files = (str((at / one).relative_to(home)) for one in (*names, *links))
+        found += [one for one in files if not _PLAIN.fullmatch(one)]
+        folders[:] = [
+            one for one in folders if not _PLAIN.fullmatch(str((at / one).relative_to(home)))
+        ]
         if len(found) > _HOME_MAX:
             break
     return sorted(found)
