@@ -68,6 +68,14 @@ def test_1_a_test_that_was_weakened_judges_and_honest_work_beside_it_does_not(cl
     ("acts", "expected"),
     [
         (["git config --global alias.verify '!true'"], "changed_tools"),
+        (
+            [
+                "mkdir -p a/git",
+                "git config -f a/git/config alias.verify '!true'",
+                "ln -s $PWD/a ~/.config",
+            ],
+            "changed_tools",
+        ),
         (["mkdir -p bin tests; echo 'print(1)' > tests/test_new.py", FIX], "proven"),
     ],
 )
