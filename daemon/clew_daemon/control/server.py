@@ -76,6 +76,7 @@ class Control:
     _server: asyncio.Server | None = None
     _clients: set[asyncio.Task[None]] = field(default_factory=set)
     _followers: set[asyncio.Task[None]] = field(default_factory=set)
+    _refused: int = 0
     _logged_at: float = float("-inf")
 
     async def start(self) -> None:
@@ -150,9 +151,10 @@ class Control:
 
     def _log_refusal(self, refusal: str) -> None:
         """Log a refusal, at most one a second: a refused client may try again and again."""
+        self._refused += 1
         if (now := time.monotonic()) >= self._logged_at + 1:
-            _warn("control.refused", reason=refusal)
-            self._logged_at = now
+            _warn("control.refused", reason=refusal, times=self._refused)
+            self._refused, self._logged_at = 0, now
 
     async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
         request_id = None
