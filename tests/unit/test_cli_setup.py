@@ -78,3 +78,19 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     goal = parse(dropped(tmp_path / "h")[0].read_bytes(), "tea.md", ["runbook"])
     assert (goal.name, goal.agent, goal.workspace) == ("tea", "runbook", str(tmp_path / "work/x"))
     assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
+
+
+def test_the_doctor_says_that_an_installed_unit_has_no_manager(clew, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo systemd 252 || { echo offline; exit 1; }\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    unit = tmp_path / "systemd" / "user" / "clew.service"
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    _, out, _ = clew("--home", tmp_path / "h", "doctor")
+    assert "warn user manager: offline\n" in out

@@ -257,6 +257,11 @@ def systemd(instance: Instance) -> Iterator[Finding]:
         fix = "to start it at login: clew service install --now (docs/operations.md)"
         yield Finding("unit", "note", "not installed: clew is no service here", fix)
         return
+    done = run_program(["systemctl", "--user", "is-system-running"], PROGRAM_S)
+    state = done if isinstance(done, str) else done.stdout.strip() or done.stderr.strip()
+    if state not in ("running", "degraded", "starting"):
+        fix = "from a login session (not su), run: systemctl --user status"
+        yield Finding("user manager", "warn", (state or "no answer").splitlines()[0], fix)
     yield Finding("unit", "ok", f"{unit}; `clew service status` says more")
 
 
