@@ -142,6 +142,7 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
 def _make_durable(con: apsw.Connection, path: Path) -> None:
     con.pragma("journal_mode", "wal")
     con.pragma("synchronous", "full")
+    con.pragma("temp_store", "memory")  # a full or missing TMPDIR must not fail a write
     con.wal_autocheckpoint(0)  # the writer checkpoints between commits, not within one
     con.pragma("cell_size_check", value=True)
     mode, synchronous = con.pragma("journal_mode"), con.pragma("synchronous")

@@ -62,7 +62,7 @@ class AgentClient:
     """A connection to the daemon; use it as `async with AgentClient.from_env() as daemon:`.
 
     Calls may run concurrently. After `hello` a heartbeat is sent every `heartbeat_s`. `on(method, callback)`
-    subscribes to the daemon's notifications: `feedback`, `thresholds`, `intervention`, `stop`.
+    subscribes to the daemon's notifications (docs/protocol.md).
     """
 
     def __init__(self, sock: socket.socket) -> None:

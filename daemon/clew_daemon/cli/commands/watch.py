@@ -202,6 +202,7 @@ class LiveView:
         at_work = [n for n, one in enumerate(ordered) if one["status"] == "in_progress"]
         if at_work and at_work[0] > 0:
             ordered.insert(1, ordered.pop(at_work[0]))
+        lines: list[Line] = []
         for most in range(max(2, size.height // 6), 1, -1):
             lines = self._standing(ordered, most, note, at)
             if len(self._console.render_lines(self._group(lines))) < size.height:
