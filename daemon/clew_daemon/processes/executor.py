@@ -22,8 +22,7 @@ from clew_shared.wire.nursery import CellSpec
 AnswerT = TypeVar("AnswerT", bound=wire.Numbered)
 
 READY_TIMEOUT_S = 60.0
-ANSWER_MARGIN_S = 30.0
-"""An executor that is later than its own deadline by more than this hangs."""
+ANSWER_MARGIN_S = 30.0  # An executor that is later than its own deadline by more than this hangs
 
 DIGEST_TIMEOUT_S = SNAPSHOT_TIMEOUT_S = LOOK_TIMEOUT_S = 120.0
 RESTORE_TIMEOUT_S = VIEW_TIMEOUT_S = 300.0

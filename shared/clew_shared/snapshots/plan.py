@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from clew_shared.record.touched import Touched
     from clew_shared.snapshots.store import SnapshotStore
 
-PLAN_S = 120.0
-"""How long reading snapshots for one undo or diff may take."""
+PLAN_S = 120.0  # How long reading snapshots for one undo or diff may take
 
 UNWATCHED = ("goal", "worker", "undo")
 """The moments at which a new executor takes a snapshot, which has not seen what was before."""

@@ -18,8 +18,7 @@ from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1024 * 1024
 
-RESTORE_MAX = 200
-"""How many entries one request restores: names have up to 16 KiB when quoted."""
+RESTORE_MAX = 200  # How many entries one request restores: names have up to 16 KiB when quoted
 
 ToolResult = Literal["success", "failure", "error", "timeout"]
 

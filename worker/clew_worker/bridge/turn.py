@@ -16,13 +16,11 @@ from clew_worker.bridge.clis import cli as clis
 from clew_worker.bridge.clis.cli import NOTHING_USED, Cli, Fault, TurnEnded, UsageReported
 
 THOUGHTS_MAX = 100  # how many thoughts of one turn are recorded
-EVENT_BYTES_MAX = 64 << 20
-"""What a CLI may print in one turn; more is a fault of it."""
+EVENT_BYTES_MAX = 64 << 20  # What a CLI may print in one turn; more is a fault of it
 
 DETAIL_CHARS = 1_000
 NO_REASON = "no reason given"
-LIMIT_WAIT_S = 900.0
-"""How long a usage limit is waited for before another try."""
+LIMIT_WAIT_S = 900.0  # How long a usage limit is waited for before another try
 
 START_FIX = (
     "Name the program itself as `program` of the agent, not a script that starts it, or install it again; "

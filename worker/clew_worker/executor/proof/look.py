@@ -33,8 +33,7 @@ from clew_worker.sandbox.kernel import descendants
 
 LOOK_S = 60.0
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
-NAMES_MAX = 500
-"""How many names of each kind an answer has; the view finds all of them itself."""
+NAMES_MAX = 500  # How many names of each kind an answer has; the view finds all of them itself
 DIFF_CHARS = 4_000
 _DIFF_FILES = 20
 _FILE_BYTES = 2 << 20

@@ -25,8 +25,7 @@ from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, 
 from clew_worker.executor.world.world import blob_id, hash_of_file, stamp_of
 from clew_worker.sandbox import kernel
 
-RESTORE_S = 90.0
-"""How long one request may take; the daemon waits longer for the answer."""
+RESTORE_S = 90.0  # How long one request may take; the daemon waits longer for the answer
 
 _DRAFT = ".clew-undo.tmp"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)

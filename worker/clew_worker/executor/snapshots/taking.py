@@ -37,8 +37,7 @@ from clew_worker.executor.world.world import Ignored
 from clew_worker.sandbox import kernel
 
 TRIES = 3
-SNAPSHOT_S = 60.0
-"""How long a snapshot may take; the daemon waits longer for the answer."""
+SNAPSHOT_S = 60.0  # How long a snapshot may take; the daemon waits longer for the answer
 
 _RULES = "ignore.json"
 _INDEX, _DRAFT = "index", "index.new"
