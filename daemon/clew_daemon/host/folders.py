@@ -32,7 +32,7 @@ def make(own: Places) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of mode 0700, or see that nobody else could write in it; raises FolderError, OSError."""
+    """Make a folder with mode 0700, or check that only its owner can write to it; raises FolderError, OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     maker = folder.lstat().st_uid
     if maker not in (os.getuid(), 0):

@@ -68,7 +68,7 @@ class RestartHistory:
 
 
 def restart_s(crashes: int, numbers: RestartSettings) -> float | None:
-    """Return in how many seconds the next worker starts after so many crashes; None after too many."""
+    """Return the seconds to wait before the next worker, by the number of crashes; None after too many."""
     if crashes > numbers.max_restarts:
         return None
     if crashes <= 1:

@@ -274,7 +274,7 @@ def in_vain(state: State, name: str) -> list[Action]:
 
 
 def needs_word(state: State, name: str) -> Action | None:
-    """Return the last run of a step if nobody has said yet that it may run again, None where it may."""
+    """Return the last run of a step that needs a person's permission to run again, else None."""
     runs = in_vain(state, name)
     if not runs or runs[-1].seq == state.attempts.may_rerun:
         return None

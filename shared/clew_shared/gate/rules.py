@@ -117,7 +117,8 @@ def crash(state: State, proposal: Proposal, limits: LoopSettings) -> Refusal | N
 def repetition(state: State, proposal: Proposal, limits: LoopSettings) -> Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time, in a row or not.
 
-    Reading passes once more, with a word; a temporary fault has `transient_limit` attempts; what varies is no loop.
+    A repeated read is allowed once more, with a warning; a temporary fault gets `transient_limit` attempts;
+    varying answers are no loop.
     """
     own = limits.tools.get(proposal.tool)
     limit = (own.repeat_limit if own else None) or limits.repeat_limit

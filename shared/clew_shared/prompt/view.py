@@ -26,7 +26,7 @@ class PromptView:
     mode: Mode = "tools"
     chars_per_token: float = CHARS_PER_TOKEN
     tightness: int = 0  # how often a server found it too long: each halves the transcript's room
-    folded: int = 0  # so many entries are shown as lines; never decreases in a subtask
+    folded: int = 0  # how many entries are shown as one line each; never decreases within a subtask
 
     @classmethod
     def on_record(cls, hello: HelloAnswer) -> Self:

@@ -158,7 +158,7 @@ class HelloState(AnswerModel):
     probes: dict[str, SentProbe] = Field(default_factory=dict)
     prompt: Prompt | None = None
     transcript: tuple[SentEntry, ...] = ()
-    folded: int = 0  # so many entries of the transcript are shown as lines
+    folded: int = 0  # how many entries of the transcript are shown as one line each
     idea: str = ""  # what the agent wanted to do next
     there: tuple[str, ...] = ()  # some paths in the workspace when the conversation began
 
