@@ -187,11 +187,10 @@ def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], N
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     with suppress(NoDaemon):
         try:
+            # not "link": the oldest one would be dropped for a new one
             found = call(link_socket(instance), "where", within_s=LOOK_S)
             why = f"at {found['base']}; for a link to it: clew web --link"
-        except (
-            RequestRefused
-        ) as error:  # no link is asked for: the oldest one would be dropped for it
+        except RequestRefused as error:
             why = error.message
         raise CliError(f"`clew web` runs already: {why}")
     let_others_first()

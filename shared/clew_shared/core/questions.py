@@ -14,9 +14,8 @@ from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
 
 NAME_CHARS = 120
-REFUSED_MAX = (
-    2  # the same label in the same world: so often a finish is refused, then the attempt is over
-)
+# how often a finish is refused with the same label in the same world before the attempt is over
+REFUSED_MAX = 2
 FAILURE_CHARS = 300
 STEP_CHARS = 500
 CHECKS_SHOWN = 3

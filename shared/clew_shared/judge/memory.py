@@ -69,9 +69,8 @@ class Memory:
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
-    asked: dict[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # in which world, and the answer
+    # in which world each question was asked last, and the answer
+    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
 
     @property

@@ -84,9 +84,8 @@ class TranscriptFold(EventFold[None]):
         reported = [entry for item in event.turn if (entry := _reported(item, calls))]
         ended += (*calls.values(), *reported) if event.turn else pending
         self._pending = []
-        if any(
-            entry.recorded for entry in ended[begin:]
-        ):  # else the next hindsight is about earlier results
+        # without a recorded call the next hindsight is about earlier results
+        if any(entry.recorded for entry in ended[begin:]):
             self._turn_from = begin
         self._own_turn = True  # the first may still be of the subtask before
         count = max(self.folded, min(folded, len(ended)))

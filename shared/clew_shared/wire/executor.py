@@ -101,9 +101,8 @@ class _Proving(Numbered):
     judges: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     may_change: tuple[str, ...] = ()
-    theirs: dict[str, str] = Field(
-        default_factory=dict
-    )  # trees with files of others, by quoted name
+    # trees with files of others, by quoted name
+    theirs: dict[str, str] = Field(default_factory=dict)
 
 
 class LookRequest(_Proving):

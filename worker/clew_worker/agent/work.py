@@ -150,9 +150,8 @@ class Work:
     def __init__(self, daemon: AgentClient, memory: Memory) -> None:
         self.daemon = daemon
         self.memory = memory
-        self.in_vain = (
-            0  # finishes with nothing changed since the checks failed; -1: none refused yet
-        )
+        # finishes with nothing changed since the checks failed; -1: none refused yet
+        self.in_vain = 0
         self._asked_to_begin = self._slow = False
         self._checked_at = -1
         self._notes = CheckNotes()

@@ -93,9 +93,8 @@ def stop(instance: Instance) -> None:
     found = _unit(instance).look()
     if not found.installed or found.other_home or found.error:
         _refuse_unmanaged(instance)
-    _control(
-        instance, "stop", "stopped"
-    )  # also one that fails and is started again: another holds the ledger
+    # also a service that fails and is started again, because another daemon holds the ledger
+    _control(instance, "stop", "stopped")
     _refuse_unmanaged(instance)
 
 

@@ -118,9 +118,8 @@ class PlainView:
     """One line for each entry, flushed, one for each line of a question, and what queued goals wait for."""
 
     def __init__(self) -> None:
-        self._waits: dict[
-            str, tuple[str, float]
-        ] = {}  # by the goals' ids, and from when it is told
+        # why each queued goal waits, and from when that is told
+        self._waits: dict[str, tuple[str, float]] = {}
 
     def tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
