@@ -12,7 +12,6 @@ from queue import Queue
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.follow import News, StreamEvent, following
-from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
 from clew_daemon.record.store import load_listed, load_state
@@ -21,6 +20,7 @@ from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import Cursor, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
+from clew_shared.views.goal_view import GoalView
 from clew_shared.views.publish import status_view
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")

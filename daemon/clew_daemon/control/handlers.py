@@ -7,18 +7,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from clew_daemon.control.goal_changes import GoalChanges, trouble
 from clew_daemon.control.lookup import GoalAnswer, GoalLookup, answer, handler
 from clew_daemon.control.server import Answer, ControlError, Handler, Stream
 from clew_daemon.host.tasks import LastKnown
-from clew_daemon.inbox.files import Left, left
+from clew_daemon.inbox.files import left
 from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX
 from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
-from clew_daemon.publish.standing import standing
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_events import GoalEvents
@@ -39,9 +38,11 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
+from clew_shared.views.goal_view import GoalDetail, GoalView, Left, standing
 from clew_shared.views.publish import goal_detail, status_view
 
 JsonObject = Mapping[str, Any]
+_View = TypeVar("_View", GoalView, GoalDetail)
 
 BATCH_ROWS = 500
 BATCH_BYTES = 256 << 10
@@ -130,10 +131,10 @@ class ControlHandlers:
         known = KnownGoals(states, self._goals.gone)
         if core:
             attempts = limits_of(core.state, self._d.settings).attempts
-            view = self._goal_view(core.state, known, now, whole=True)
-            return {"daemon": await self._view(), "goal": {**view, "attempt_limit": attempts}}
+            detail = self._goal_view(goal_detail, core.state, known, now)
+            return {"daemon": await self._view(), "goal": {**detail, "attempt_limit": attempts}}
         shown, left_out = listed(states.values(), limit)
-        goals = [self._goal_view(state, known, now, whole=False) for state in shown]
+        goals = [self._goal_view(status_view, state, known, now) for state in shown]
         more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
         return {"daemon": await self._view(), "goals": goals, **more}
 
@@ -158,14 +159,16 @@ class ControlHandlers:
             answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
         return Stream(answer, _lines(self._goals, begin, goal))
 
-    def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
-        """Return a goal in the list of goals, or the `whole` of one."""
+    def _goal_view(
+        self, form: Callable[..., _View], state: State, known: KnownGoals, now: float
+    ) -> _View:
+        """Return the view of a goal that `form` makes, as it is while this daemon runs."""
         running, goals = self._supervisor.running, self._goals
         waits, stuck = schedule.waits_for(state, known, running, now)
         if state.paused and (action := running_action(state, now)):
             waits = f"pausing after {action}"
         session = self._supervisor.session(state.goal_id)
-        view = (goal_detail if whole else status_view)(state, now, waits, stuck=stuck)
+        view = form(state, now, waits, stuck=stuck)
         view["now"] = now_view(state, session.work if session else None)
         if goals.ledger.state is LedgerState.FULL and goals.is_committing(state.goal_id):
             # what it shows would be lost with the daemon

@@ -19,12 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import NamedTuple, Self, TypedDict
+from typing import NamedTuple, Self
 
 from clew_daemon.ledger.lock import DAEMON, Lock, LockHeldError, acquire
 from clew_daemon.publish.report import visible
 from clew_shared.files import write_whole
 from clew_shared.text.plain import recordable
+from clew_shared.views.goal_view import Left, LeftEntry
 
 LOCK_NAME = ".clew.lock"
 REJECTED = "rejected"
@@ -227,21 +228,6 @@ def _free_name(folder: Path, name: str) -> Path:
 
 SHOWN_MAX = 50
 REASON_CHARS, REASON_BYTES = 500, 4_096
-
-
-class LeftEntry(TypedDict):
-    """One entry, as `clew status --json` has it."""
-
-    name: str
-    rejected: bool
-    reason: str
-
-
-class Left(TypedDict):
-    """What is left in an inbox, as `clew status --json` has it: the newest entries, and how many there are in all."""
-
-    inbox: list[LeftEntry]
-    inbox_total: int
 
 
 def left(inbox: Path) -> Left:

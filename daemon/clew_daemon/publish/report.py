@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from clew_daemon.publish import standing
 from clew_daemon.record.comparison import ChangedFile
 from clew_shared.files import write_whole
 from clew_shared.proof import label
@@ -20,6 +19,14 @@ from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, one_line
+from clew_shared.views.goal_view import (
+    MARKS,
+    after_failure,
+    ground_facts,
+    is_told,
+    standing,
+    step_status,
+)
 from clew_shared.views.publish import answer, status_view
 
 LINE_CHARS = 200
@@ -78,7 +85,7 @@ def render(
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
     """Return the report; the last `TRIED_MAX` actions and loops are enough. `files` is None where it is not known."""
-    advice = standing.after_failure(state.goal_id, state.spec.agent)[1:]
+    advice = after_failure(state.goal_id, state.spec.agent)[1:]
     sections = {
         "Your answer is needed": _question(state),
         "Tree": _tree(state),
@@ -109,9 +116,9 @@ def _facts(state: State) -> str:
     made, question = state.proofs.made, state.question if _is_asked(state) else ""
     files = f" ({', '.join(map(code, made.files))})" if made and made.files else ""
     said = made and inline(label.words(made.label, made.why, made.accepted))
-    told = standing.is_told(state.reason.removeprefix("budget: "), state.summary, question)
+    told = is_told(state.reason.removeprefix("budget: "), state.summary, question)
     rows = [
-        ("status", f"**{standing.standing(status_view(state))}**"),
+        ("status", f"**{standing(status_view(state))}**"),
         ("proof", said and f"{said}{files}; more: `clew proof {state.goal_id}`"),
         ("note", inline(words.passed_before(state.passed_before))),
         ("reason", "" if told else inline(state.reason)),
@@ -149,7 +156,7 @@ def _tree(state: State) -> list[str]:
 
 
 def _mark(status: str, state: State) -> str:
-    return f"[{standing.MARKS[standing.step_status(status, state.goal.status)]}]"
+    return f"[{MARKS[step_status(status, state.goal.status)]}]"
 
 
 def _subtask(state: State, subtask: Subtask) -> list[str]:
@@ -157,11 +164,11 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
     suffix = f" ({notes})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
-    if subtask.summary and not standing.is_told(subtask.summary, state.summary):
+    if subtask.summary and not is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")
     lines += [f"  found: {inline(text)}" for text in subtask.insights]
     failure = subtask.last_failure if subtask.status != StepStatus.COMPLETED else ""
-    if failure and not standing.is_told(failure, state.reason, state.question, state.summary):
+    if failure and not is_told(failure, state.reason, state.question, state.summary):
         lines.append(f"  last failure: {inline(failure)}")
     return lines
 
@@ -263,7 +270,7 @@ def _restarts(state: State) -> list[str]:
 
 def _fresh_start(one: AttemptState) -> str:
     place = f"{one.place[0] + 1}.{one.place[1] + 1}"
-    ground = standing.ground_facts(one.restored, one.kept, one.left)
+    ground = ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
     ended = f"attempt {one.number - 1} ended: {inline(words.ending(one.reason))}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew_daemon.reading.errors import TO_START, CliError
-from clew_daemon.reading.goal_list import ENDED, GoalView
+from clew_daemon.reading.goal_list import ENDED
 from clew_shared.exit_codes import ExitCode
+from clew_shared.views.goal_view import GoalView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,7 @@ A new event needs a log line in `record.eventlog`, and its text here.
 from dataclasses import dataclass, replace
 from functools import partial
 
-from clew_daemon.publish.standing import MARKS, ground_facts, standing
-from clew_daemon.reading.goal_list import GoalView, stands_for
+from clew_daemon.reading.goal_list import stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_shared.core.questions import last_said
@@ -18,6 +17,7 @@ from clew_shared.record.moment import local
 from clew_shared.record.state import State
 from clew_shared.text import words
 from clew_shared.text.plain import percent
+from clew_shared.views.goal_view import MARKS, GoalView, ground_facts, standing
 from clew_shared.views.publish import status_view
 
 TEXT_CHARS = 300
@@ -68,7 +68,7 @@ def stands(view: GoalView, at: float) -> Entry:
     status, reason = str(view["status"]), stands_for(view)
     text = f"{standing(view)} {percent(view['progress'])}"
     text += f": {short(reason, 2 * TEXT_CHARS)}" if reason else ""
-    asks = (view.get("question") or "") if status == "blocked" else ""
+    asks = (view["question"] or "") if status == "blocked" else ""
     return Entry(at, view["id"], f"goal_{status}", text, STATUS_STYLE.get(status, ""), asks)
 
 

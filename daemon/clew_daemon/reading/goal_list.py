@@ -7,12 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.publish.standing import PAUSED, STOPPED, standing
 from clew_daemon.reading.errors import TO_START
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
+from clew_shared.views.goal_view import (
+    PAUSED,
+    STOPPED,
+    Doing,
+    GoalList,
+    GoalView,
+    LeftEntry,
+    standing,
+)
 
 if TYPE_CHECKING:
     from clew_daemon.ledger.lock import Holder
@@ -25,18 +33,15 @@ KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` 
 ACTIVITIES = {"tool": "running", "checks": "running"}
 """What an agent does, in words; thinking and starting are words already."""
 
-GoalView = Mapping[str, Any]
-"""An entry of `clew status --json` (`clew_shared.views.publish.status_view`), which goes straight into lines here."""
 
-
-def doing(now: Mapping[str, Any], for_s: str = "") -> str:
+def doing(now: Doing, for_s: str = "") -> str:
     """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is of its goal's view."""
-    verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(str(now.get("what") or ""))
+    verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(now["what"])
     on = f" ({what})" if now["doing"] == "thinking" else f": {what}"
     return f"{verb}{for_s}{on if what else ''}"
 
 
-def activity(now: Mapping[str, Any], at: float) -> str:
+def activity(now: Doing, at: float) -> str:
     """Return what an agent does, since when and on what, as in `running for 3 s: #7 make`; `at` is now."""
     began = datetime.fromisoformat(now["since"]).timestamp()
     return doing(now, f" for {duration(max(0.0, at - began), whole=True)}")
@@ -44,7 +49,7 @@ def activity(now: Mapping[str, Any], at: float) -> str:
 
 def status_style(goal: GoalView) -> str:
     """Return the style of a goal's status."""
-    is_unverified = goal["status"] == "completed" and goal.get("verified") is False
+    is_unverified = goal["status"] == "completed" and goal["verified"] is False
     return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
 
 
@@ -52,24 +57,24 @@ def stands_for(goal: GoalView) -> str:
     """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
     if standing(goal) == PAUSED:
         return "until `clew continue`"
-    if waiting := goal.get("waiting"):
+    if waiting := goal["waiting"]:
         what = waiting["for"].removeprefix("waits for ").removeprefix("waits ")
         if what.startswith("until "):  # it waits for nothing else
             return f"until {local(what.removeprefix('until '))}"
-        until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
-        return what if "until" in what else f"{what}{until}"
+        until = waiting["until"] if "until" not in what else None
+        return f"{what} (until {local(until)})" if until else what
     return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed") else ""
 
 
 def now_text(goal: GoalView, at: float) -> str:
     """Return in a line what a goal does, what it waits for, or why it stopped; `at` is now, in seconds since 1970."""
     why = stands_for(goal)
-    if goal.get("waiting"):
+    if goal["waiting"]:
         return f"waits {why}" if why.startswith("until") else f"waits for {why}"
     if standing(goal) == STOPPED:
         return "continues when the daemon runs"
-    if goal["status"] == "in_progress" and (now := goal.get("now")):
-        idle = goal.get("since_gain") or 0
+    if goal["status"] == "in_progress" and (now := goal["now"]):
+        idle = goal["since_gain"] or 0
         vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
         return f"{goal['subtask'] or goal['description']}: {activity(now, at)}{vain}"
     return why or str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
@@ -77,7 +82,7 @@ def now_text(goal: GoalView, at: float) -> str:
 
 def counts(goal: GoalView) -> str:
     """Return a goal's tokens, restarts and refused actions, "" where it has none."""
-    tokens, restarts, refused = goal["tokens"], goal["restarts"], goal.get("blocked_total")
+    tokens, restarts, refused = goal["tokens"], goal["restarts"], goal["blocked_total"]
     found = [f"{thousands(tokens)} tokens"] if tokens else []
     found += [counted(restarts, "restart")] if restarts else []
     found += [f"{refused} refused"] if refused else []
@@ -91,8 +96,8 @@ def status_cells(goal: GoalView) -> Line:
         (clean(goal["id"]), ""),
         (clean(standing(goal)) + mark, status_style(goal)),
         (percent(goal["progress"]), ""),
-        (roughly(goal.get("age_s") or 0.0), "dim"),
-        (clean(goal.get("agent") or "-"), ""),
+        (roughly(goal["age_s"] or 0.0), "dim"),
+        (clean(goal["agent"] or "-"), ""),
     ]
 
 
@@ -107,17 +112,23 @@ def overview(goals: Sequence[GoalView], at: float | None = None) -> list[Line]:
     return columns([[(title, "bold") for title in head], *rows]) if rows else []
 
 
+def listed(found: GoalList) -> list[GoalView]:
+    """Return the goals of an answer in the order of a list, each with whether it has `stopped`."""
+    stopped = found["daemon"] is None
+    return in_view({**goal, "stopped": stopped} for goal in found["goals"])
+
+
 def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
     """Return goals in the order of a list: what needs a person, what has not ended, then the last that has ended."""
     given = list(goals)
     ended = [goal for goal in given if goal["status"] in ENDED]
     rest = [goal for goal in given if goal["status"] not in ENDED]
-    return [*sorted(rest, key=lambda goal: not goal.get("needs_person")), *reversed(ended)]
+    return [*sorted(rest, key=lambda goal: not goal["needs_person"]), *reversed(ended)]
 
 
 def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
     """Return a line that names the goals that need a person, [] where none does."""
-    asking = [clean(goal["id"]) for goal in goals if goal.get("needs_person")]
+    asking = [clean(goal["id"]) for goal in goals if goal["needs_person"]]
     if not asking:
         return []
     verb = "needs" if len(asking) == 1 else "need"
@@ -148,7 +159,7 @@ def no_daemon_line(holder: Holder | None) -> Line:
     return [(clean(f"{state}; showing the last recorded state"), "yellow")]
 
 
-def inbox_lines(inbox: Iterable[Mapping[str, Any]]) -> list[Line]:
+def inbox_lines(inbox: Iterable[LeftEntry]) -> list[Line]:
     """Return lines on the files of the inbox that are no goals, with the reasons."""
     lines: list[Line] = []
     for file in inbox:

@@ -7,27 +7,32 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clew_daemon.publish.standing import (
+from clew_daemon.reading.goal_list import ENDED, activity, stands_for, status_style
+from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
+from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
+from clew_shared.record.moment import local
+from clew_shared.text.plain import percent
+from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
+from clew_shared.views.goal_view import (
     MARKS,
     PAUSED,
+    GoalDetail,
+    GoalView,
+    Snapshots,
+    Step,
+    Task,
     after_failure,
     ground_facts,
     is_told,
     standing,
     step_status,
 )
-from clew_daemon.reading.goal_list import ENDED, GoalView, activity, stands_for, status_style
-from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
-from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_shared.record.moment import local
-from clew_shared.text.plain import percent
-from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 
 BAR_CHARS = 20
 HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check CMD`, adds some"
 
 
-def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -> list[Line]:
+def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None) -> list[Line]:
     """Return a goal in full: head, facts, costs, tree, refused actions by their signatures, checks, its open question.
 
     `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
@@ -43,20 +48,21 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
         *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
         *([(f"{INDENT}{clean(one)}", "magenta")] for one in detail["blocked_actions"]),
         *_check_lines(detail),
-        *closing_lines(detail),
+        *closing_lines(detail, detail["summary"]),
     ]
 
 
-def head_lines(detail: GoalView, at: float) -> list[Line]:
+def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     """Return what the goal is, its status and progress, and what it does now."""
-    progress, attempt = detail["progress"], detail.get("attempt", 1)
+    progress, attempt = detail["progress"], detail["attempt"]
     bar = ("#" * round(progress * BAR_CHARS)).ljust(BAR_CHARS, ".")
-    facts = [f"{key} {detail[key]}" for key in ("epoch", "pid") if detail.get(key)]
+    known = {"epoch": detail["epoch"], "pid": detail["pid"]}
+    facts = [f"{name} {number}" for name, number in known.items() if number]
     limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
     facts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
-    nouns = (("action", "actions_total"), ("restart", "restarts"))
-    facts += [counted(detail[key], noun) for noun, key in nouns if detail.get(key)]
-    facts += [f"{detail['blocked_total']} refused"] if detail.get("blocked_total") else []
+    nouns = {"action": detail["actions_total"], "restart": detail["restarts"]}
+    facts += [counted(count, noun) for noun, count in nouns.items() if count]
+    facts += [f"{detail['blocked_total']} refused"] if detail["blocked_total"] else []
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
         [
@@ -65,28 +71,28 @@ def head_lines(detail: GoalView, at: float) -> list[Line]:
             (f"  {', '.join(facts)}" if facts else "", "dim"),
         ],
     ]
-    if now := detail.get("now"):
+    if now := detail["now"]:
         lines.append([("now: ", "bold"), (activity(now, at), "cyan")])
     return lines
 
 
-def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
+def _fact_lines(detail: GoalDetail, report: str, at: float) -> list[Line]:
     """Return the goal's names and places, its times and costs, what it changed, and whether that was verified."""
-    age_s, cost, known = detail.get("age_s") or 0.0, detail["cost"], detail["snapshots"]
+    age_s, cost, known = detail["age_s"] or 0.0, detail["cost"], detail["snapshots"]
     sent, used = cost["tokens_in"], f"{thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
     cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
     llm = f"{counted(cost['calls'], 'call')}, {thousands(sent)} tokens in{cached}, {used}"
     accepted = f"{local(detail['accepted_at'])}, {duration(age_s, whole=True)} ago"
     facts = {
-        "name": detail.get("name"),
-        "workspace": detail.get("workspace"),
-        "agent": detail.get("agent"),
+        "name": detail["name"],
+        "workspace": detail["workspace"],
+        "agent": detail["agent"],
         "accepted": accepted if age_s else "",
-        "ended": local(detail.get("ended_at") or at) if detail["status"] in ENDED else "",
+        "ended": local(detail["ended_at"] or at) if detail["status"] in ENDED else "",
         "working time": duration(cost["active_s"]) if cost["active_s"] else "",
         "LLM": llm if cost["calls"] else "",
         "changed": changed_text(known),
-        "undo": known.get("undo"),
+        "undo": known["undo"],
         "report": report,
     }
     lines: list[Line] = [
@@ -101,10 +107,10 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
     return lines
 
 
-def _attempt_lines(detail: GoalView) -> list[Line]:
+def _attempt_lines(detail: GoalDetail) -> list[Line]:
     """Return why the attempt before the present one ended, how this one differs, and what was not restored."""
-    begun = detail.get("attempts") or ()
-    if detail.get("attempt", 1) == 1 or not begun:
+    begun = detail["attempts"]
+    if detail["attempt"] == 1 or not begun:
         return []
     last = begun[-1]
     number, facts = last["attempt"], [last["rung"], *ground_facts(last["restored"], "", ())]
@@ -116,19 +122,18 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     return lines
 
 
-def changed_text(known: Mapping[str, Any]) -> str:
+def changed_text(known: Snapshots) -> str:
     """Return what differs from the first snapshot, as in `3 files, +10 -2`; "" for nothing."""
-    if not known.get("files_changed"):
+    if not (files := known.get("files_changed")):
         return ""
-    lines = f"+{known['lines_added']} -{known['lines_removed']}"
-    return f"{counted(known['files_changed'], 'file')}, {lines}"
+    return f"{counted(files, 'file')}, +{known['lines_added']} -{known['lines_removed']}"
 
 
-def _tree_lines(detail: GoalView) -> list[Line]:
+def _tree_lines(detail: GoalDetail) -> list[Line]:
     """Return tasks and subtasks with their marks; the running action is below its subtask."""
     lines: list[Line] = []
     here = (detail["current_task_idx"], detail["current_subtask_idx"])
-    said = (detail.get("question"), detail.get("reason"))
+    said = (detail["question"], detail["reason"])
     for t, task in enumerate(detail["goal"]["tasks"]):
         done = [one["status"] in ("completed", "skipped") for one in task["subtasks"]]
         share = f"  {percent(sum(done) / len(done))}" if done else ""
@@ -146,7 +151,7 @@ def _tree_lines(detail: GoalView) -> list[Line]:
     return lines
 
 
-def _mark(step: Mapping[str, Any], detail: GoalView) -> Span:
+def _mark(step: Step | Task, detail: GoalDetail) -> Span:
     status = step_status(step["status"], detail["status"])
     return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
 
@@ -156,20 +161,20 @@ def shown_action(action: Mapping[str, Any]) -> str:
     return str(action.get("text") or action_text(action["name"], action.get("args") or {}))
 
 
-def _failure_lines(subtask: Mapping[str, Any], said: Iterable[str | None]) -> list[Line]:
-    times = subtask.get("attempts") or 0
+def _failure_lines(subtask: Step, said: Iterable[str | None]) -> list[Line]:
+    times = subtask["attempts"] or 0
     if not times or subtask["status"] == "completed":
         return []
-    failure = subtask.get("last_failure") or ""
+    failure = subtask["last_failure"] or ""
     failed = f"{INDENT * 2}failed {counted(times, 'time')}"
     if not failure or is_told(failure, *said):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")
 
 
-def _check_lines(detail: GoalView) -> list[Line]:
+def _check_lines(detail: GoalDetail) -> list[Line]:
     lines: list[Line] = []
-    before, checks = detail.get("passed_before") or [], detail.get("checks") or {}
+    before, checks = detail["passed_before"], detail["checks"]
     if not checks:
         lines += [[(clean(passed_before([name])), "yellow")] for name in before]
     for name, check in checks.items():
@@ -186,48 +191,47 @@ def _verdict(passed: bool) -> Span:
     return ("passed", "green") if passed else ("failed", "red")
 
 
-def closing_lines(detail: GoalView) -> list[Line]:
+def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:
     """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
     lines: list[Line] = []
-    status, reason, question = detail["status"], detail.get("reason") or "", _question(detail)
+    status, reason, question = goal["status"], goal["reason"] or "", _question(goal)
     is_said = status in ("completed", "in_progress")
     is_said = is_said or is_told(reason.removeprefix("budget: "), question)
-    if waiting := detail.get("waiting"):
-        lines += _waiting_lines(detail, waiting["since"])
+    if waiting := goal["waiting"]:
+        lines += _waiting_lines(goal, waiting["since"])
     elif reason and not is_said:
         lines += paragraph("reason: ", reason)
-    summary = detail.get("summary") or ""
     if summary and not is_told(summary, reason):
         lines += paragraph("summary: ", summary)
     if status == "failed":
-        lines += [[(clean(one), "")] for one in after_failure(detail["id"], detail.get("agent"))]
+        lines += [[(clean(one), "")] for one in after_failure(goal["id"], goal["agent"])]
     if question:
         lines += paragraph("question: ", question, "bold magenta")
-    return [*lines, *answer_lines(detail)]
+    return [*lines, *answer_lines(goal)]
 
 
-def question_lines(detail: GoalView) -> list[Line]:
+def question_lines(goal: GoalView) -> list[Line]:
     """Return what a goal that needs a person asks, and what one can do."""
-    return closing_lines(detail) if detail.get("needs_person") else []
+    return closing_lines(goal) if goal["needs_person"] else []
 
 
-def answer_lines(detail: GoalView) -> list[Line]:
+def answer_lines(goal: GoalView) -> list[Line]:
     """Return how to answer a blocked goal's question, unless the question names a command itself."""
-    question = _question(detail)
+    question = _question(goal)
     if not question or "`clew " in question:
         return []
-    return [[(clean(f"answer with: {detail['answer']}"), "dim")]]
+    return [[(clean(f"answer with: {goal['answer']}"), "dim")]]
 
 
-def _question(detail: GoalView) -> str:
-    return (detail.get("question") or "") if detail["status"] == "blocked" else ""
+def _question(goal: GoalView) -> str:
+    return (goal["question"] or "") if goal["status"] == "blocked" else ""
 
 
-def _waiting_lines(detail: GoalView, since: str) -> list[Line]:
-    lines = paragraph("waits: ", f"{stands_for(detail)}, since {local(since)}")
-    reason = detail["reason"] or PAUSED
-    if standing(detail) == PAUSED and reason != PAUSED:
+def _waiting_lines(goal: GoalView, since: str) -> list[Line]:
+    lines = paragraph("waits: ", f"{stands_for(goal)}, since {local(since)}")
+    reason = goal["reason"] or PAUSED
+    if standing(goal) == PAUSED and reason != PAUSED:
         lines += paragraph(INDENT, reason)
-    if detail["status"] == "waiting":
-        lines.append([(f"{INDENT}continue now: clew continue {clean(detail['id'])}", "dim")])
+    if goal["status"] == "waiting":
+        lines.append([(f"{INDENT}continue now: clew continue {clean(goal['id'])}", "dim")])
     return lines

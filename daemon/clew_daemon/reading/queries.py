@@ -8,19 +8,21 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from clew_daemon.reading.goal_list import GoalView
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
+    from clew_shared.views.goal_view import GoalDetail, GoalList, GoalView, OneGoal, Snapshots
+
+    View = TypeVar("View", GoalView, GoalDetail)
 
 OWN_CHANGES_S = 3.0
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
@@ -121,14 +123,14 @@ def goal_state(instance: Instance, goal: str) -> State:
         return _without_worker(load_state(reader, goal))
 
 
-def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
+def all_goals(instance: Instance, limit: int | None) -> GoalList:
     """Return the answer to `status` on all goals that have not ended and the last `limit` of the others.
 
     It is the daemon's, or without one that of the ledger.
     """
-    answer = ask(instance.socket, "status", limit=limit)
+    answer: GoalList | None = ask(instance.socket, "status", limit=limit)
     if answer is not None:
-        return dict(answer)
+        return answer
     from clew_daemon.inbox.files import left
     from clew_daemon.record.store import listed, load_listed
     from clew_shared.views.publish import status_view
@@ -139,13 +141,13 @@ def all_goals(instance: Instance, limit: int | None) -> dict[str, Any]:
         if reader is not None:
             shown, left_out = listed(load_listed(reader).values(), limit)
             goals = _at_rest(reader, shown, status_view)
-    more = {"more": left_out > 0, "left_out": left_out}
-    return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox)}
+    inbox, more = left(instance.places.inbox), left_out > 0
+    return {"daemon": None, "goals": goals, "more": more, "left_out": left_out, **inbox}
 
 
-def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
+def one_goal(instance: Instance, goal: str) -> OneGoal:
     """Return the answer to `status` on one goal, by its id: the daemon's, or without one that of the ledger."""
-    answer = ask(instance.socket, "status", goal=goal)
+    answer: OneGoal | None = ask(instance.socket, "status", goal=goal)
     if answer is None:
         from clew_daemon.record.goal_limits import limits_of
         from clew_shared.views.publish import goal_detail
@@ -158,7 +160,7 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
 
 
-def _at_rest(reader: Reader, states: list[State], view: Callable[..., GoalView]) -> list[GoalView]:
+def _at_rest(reader: Reader, states: list[State], view: Callable[..., View]) -> list[View]:
     """Return views of goals while no worker runs; what they wait for is found by the rule of the daemon."""
     from clew_daemon.record.dependencies import KnownGoals
     from clew_daemon.record.store import load_listed
@@ -181,21 +183,27 @@ def _without_worker(state: State) -> State:
     return state
 
 
-def _with_own_changes(instance: Instance, detail: GoalView) -> GoalView:
+def _with_own_changes(instance: Instance, detail: GoalDetail) -> GoalDetail:
     """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
     from clew_daemon.host.git import program
 
     known, goal = detail["snapshots"], detail["id"]
     store, basis = instance.places.snapshots / goal, (known["taken"], known["undo"])
-    own = _own_changes(instance.ledger, goal, store, program(instance.env), basis)
-    return {**detail, "snapshots": {**known, **own}}
+    files, added, removed = _own_changes(instance.ledger, goal, store, program(instance.env), basis)
+    own: Snapshots = {
+        **known,
+        "files_changed": files,
+        "lines_added": added,
+        "lines_removed": removed,
+    }
+    return {**detail, "snapshots": own}
 
 
 @lru_cache(maxsize=1)
 def _own_changes(
     ledger: Path, goal: str, folder: Path, git: str | None, _basis: object
-) -> Mapping[str, int | None]:
-    """Return how many files and lines a goal itself changed, by the keys of its view; None where that is not known.
+) -> tuple[int | None, ...]:
+    """Return how many files a goal itself changed, and how many lines it added and removed.
 
     It is kept while `_basis` stays, until another snapshot: a live view asks every second.
     """
@@ -208,9 +216,5 @@ def _own_changes(
             store = at(folder, git).within(OWN_CHANGES_S)
             found = changed_files(reader, goal, store) if reader else []
     except (StoreError, OSError, LedgerError):
-        return dict.fromkeys(("files_changed", "lines_added", "lines_removed"))
-    return {
-        "files_changed": len(found),
-        "lines_added": sum(one.added for one in found),
-        "lines_removed": sum(one.removed for one in found),
-    }
+        return None, None, None
+    return len(found), sum(one.added for one in found), sum(one.removed for one in found)

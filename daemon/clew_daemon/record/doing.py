@@ -2,22 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NotRequired, TypedDict
 
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
+from clew_shared.views.goal_view import Doing
 
 SHOWN_CHARS = 60
-
-
-class Doing(TypedDict):
-    """What a worker does, since when, on what, and what a command that runs has `said` last."""
-
-    doing: str
-    since: str
-    what: str
-    said: NotRequired[str]
 
 
 @dataclass(slots=True)

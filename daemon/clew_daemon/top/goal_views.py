@@ -11,13 +11,13 @@ from textual.widgets import Static
 from clew_daemon.reading.actions import timeline_of
 from clew_daemon.reading.diff import STYLES, shown_diff
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.output import RESULT_STYLE, Line
 from clew_daemon.reading.prompt_text import InspectedPrompt, inspected, turn_lines
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.record.timeline import Lane, RefusedAction, Timeline
 from clew_daemon.top.screens import GoalViewScreen
 from clew_shared.text.words import ending
+from clew_shared.views.goal_view import GoalDetail
 
 NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 8, 20, 10
 TURNS_SHOWN, REFUSALS_SHOWN = 5, 5
@@ -75,7 +75,7 @@ class TimelineScreen(GoalViewScreen):
 
     view, shows = "timeline", "clew history"
 
-    def lines(self, detail: GoalView) -> list[Line]:
+    def lines(self, detail: GoalDetail) -> list[Line]:
         found = timeline_of(self.instance, self.goal_id, detail["ended_at"])
         return list(timeline_lines(*found, width=self.size.width - MARGIN))
 
@@ -91,11 +91,11 @@ class PromptScreen(GoalViewScreen):
     _turn: int | None = None
     _shown: InspectedPrompt | None = None
 
-    def basis(self, detail: GoalView) -> object:
+    def basis(self, detail: GoalDetail) -> object:
         newest = None if self._turn else detail["updated_at"]
         return self._turn, detail["iteration"], newest
 
-    def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - it is read by its id
+    def lines(self, detail: GoalDetail) -> list[Line]:  # noqa: ARG002 - it is read by its id
         try:
             self._shown = inspected(self.instance, self.goal_id, self._turn)
         except CliError as error:
@@ -125,10 +125,10 @@ class FilesScreen(GoalViewScreen):
 
     view, shows = "files", "clew diff"
 
-    def basis(self, detail: GoalView) -> object:
+    def basis(self, detail: GoalDetail) -> object:
         return detail["snapshots"], detail["status"]
 
-    def lines(self, detail: GoalView) -> list[Line]:  # noqa: ARG002 - as above
+    def lines(self, detail: GoalDetail) -> list[Line]:  # noqa: ARG002 - as above
         lines: list[Line] = []
         for kind, text in shown_diff(self.instance, self.goal_id):
             if kind == "file" and text.startswith("diff --git "):

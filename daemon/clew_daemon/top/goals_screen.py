@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Input, Log
 
 from clew_daemon.logs.look import plain
 from clew_daemon.reading.actions import action_lines, last_actions, whole_action
-from clew_daemon.reading.goal_list import GoalView, in_view, inbox_lines, now_text, status_cells
+from clew_daemon.reading.goal_list import inbox_lines, listed, now_text, status_cells
 from clew_daemon.reading.goal_text import goal_lines, question_lines, shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LogTail, entries_of
@@ -24,6 +24,7 @@ from clew_daemon.reading.queries import all_goals
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen, RowTable, TextPage, line_text
 from clew_shared.record.moment import local
+from clew_shared.views.goal_view import GoalDetail, GoalList, GoalView
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
 TEXT_CHARS, OUTPUT_CHARS = 300, 200_000
@@ -48,12 +49,11 @@ class GoalsScreen(LiveScreen):
     def read(self) -> Callable[[], None]:
         return partial(self._draw, all_goals(self.instance, ENDED_SHOWN))
 
-    def _draw(self, found: Mapping[str, Any]) -> None:
-        stopped = found["daemon"] is None
-        goals = [{**goal, "stopped": stopped} for goal in in_view(found["goals"])]
+    def _draw(self, found: GoalList) -> None:
+        goals = listed(found)
         self._goals = {goal["id"]: goal for goal in goals}
-        self._inbox = inbox_lines(found.get("inbox") or ())
-        marks = [("!", "bold magenta") if goal.get("needs_person") else (" ", "") for goal in goals]
+        self._inbox = inbox_lines(found["inbox"])
+        marks = [("!", "bold magenta") if goal["needs_person"] else (" ", "") for goal in goals]
         heads = [[mark, *status_cells(goal)] for mark, goal in zip(marks, goals, strict=True)]
         rows = {}
         for head, goal in zip(columns(heads, gap=" "), goals, strict=True):
@@ -92,11 +92,11 @@ class GoalScreen(GoalViewScreen):
 
     def read(self) -> Callable[[], None]:
         draw_page = super().read()
-        detail = self.goal or {}
         found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, None, outputs=False)
-        rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
+        flying = self.goal["in_flight"] if self.goal else []
+        rows = {one["seq"]: one for one in (*flying, *found)}
         actions = {str(seq): _cells(rows[seq]) for seq in sorted(rows, reverse=True)}
-        question = question_lines(detail)
+        question = question_lines(self.goal) if self.goal else []
 
         def draw() -> None:
             draw_page()
@@ -106,7 +106,7 @@ class GoalScreen(GoalViewScreen):
 
         return draw
 
-    def lines(self, detail: GoalView) -> list[Line]:
+    def lines(self, detail: GoalDetail) -> list[Line]:
         return goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:

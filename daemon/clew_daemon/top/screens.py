@@ -19,11 +19,11 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Static
 
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
+from clew_shared.views.goal_view import GoalDetail
 
 ViewName = Literal["goal", "timeline", "prompt", "files"]
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)  # the views of a goal by their numbers, from 1
@@ -177,7 +177,7 @@ class GoalViewScreen(LiveScreen):
         self.command = f"{self.shows} {shlex.quote(goal)}"
         super().__init__(instance)
         self.goal_id = goal
-        self.goal: GoalView | None = None
+        self.goal: GoalDetail | None = None
         self._basis: object = None
         self._lines: list[Line] = []
 
@@ -201,10 +201,10 @@ class GoalViewScreen(LiveScreen):
             self._lines, self._basis = self.lines(detail), basis
         return partial(self.page, self._lines)
 
-    def basis(self, detail: GoalView) -> object:  # noqa: ARG002 - for those that have one
+    def basis(self, detail: GoalDetail) -> object:  # noqa: ARG002 - for those that have one
         """Return what the lines follow from: they are read again only if that has changed; None: always."""
         return None
 
     @abstractmethod
-    def lines(self, detail: GoalView) -> list[Line]:
+    def lines(self, detail: GoalDetail) -> list[Line]:
         """Return what to show of a goal; called in a thread."""

@@ -23,13 +23,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from clew_daemon.logs.look import pieces, plain
-from clew_daemon.publish.standing import standing
 from clew_daemon.reading import actions
 from clew_daemon.reading.actions import Action, last_actions, timeline_of, whole_action
 from clew_daemon.reading.client import changes_of, command_of
 from clew_daemon.reading.diff import shown_diff
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import GoalView, doing, in_view, now_text
+from clew_daemon.reading.goal_list import doing, listed, now_text
 from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LogTail, entries_of
@@ -39,6 +38,7 @@ from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
+from clew_shared.views.goal_view import GoalDetail, GoalView, standing
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -88,7 +88,7 @@ def seconds(at: str) -> float:
     return datetime.fromisoformat(at).timestamp()
 
 
-def now(goal: Any) -> str:
+def now(goal: GoalView) -> str:
     """Return in a line what a goal does, what it waits for, or why it stopped."""
     return now_text(goal, time.time())
 
@@ -122,8 +122,7 @@ class Pages:
     def goals(self, _: Request) -> Values:
         """Show all goals that have not ended and the last that have: first what needs a person."""
         found = all_goals(self._instance, ENDED_SHOWN)
-        stopped = {"stopped": found["daemon"] is None}
-        goals = [{**goal, **stopped} for goal in in_view(found["goals"])]
+        goals = listed(found)
         return {
             "goals": goals,
             "needs": [goal for goal in goals if goal["needs_person"]],
@@ -190,12 +189,12 @@ class Pages:
         message = error.message if isinstance(error, CliError) else "There is no such page."
         return self._rendered(request, "notice", {"message": message}, status)
 
-    def _goal(self, request: Request) -> GoalView:
+    def _goal(self, request: Request) -> GoalDetail:
         goal = goal_id(self._instance, request.path_params["goal"])
         found = one_goal(self._instance, goal)
         return {**found["goal"], "stopped": found["daemon"] is None}
 
-    def _action(self, request: Request) -> tuple[GoalView, Action]:
+    def _action(self, request: Request) -> tuple[GoalDetail, Action]:
         goal, seq = self._goal(request), request.path_params["seq"]
         if seq > SEQ_MAX:
             raise CliError(f"there is no action #{seq}")

@@ -3,17 +3,18 @@
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action, Goal, GoalStatus, Subtask
 from clew_shared.record.moment import iso
-from clew_shared.record.state import AttemptState, InFlight, ProofState, SnapshotState, State
+from clew_shared.record.state import AttemptState, InFlight, SnapshotState, State
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
+from clew_shared.views import goal_view as shapes
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000  # counted and blocked signatures that are shown, the last ones; as many as the default `max_actions`
@@ -23,6 +24,7 @@ View = dict[str, object]  # what is shown of something, as JSON; clew reads none
 Began = ev.ActionAllowed | ev.ActionBlocked
 Ended = ev.ActionFinished | ev.ActionInterrupted
 EndedAction = tuple[Action, int]
+_Form = TypeVar("_Form")
 
 
 def state_view(state: State) -> dict[str, Any]:
@@ -44,27 +46,22 @@ def _same(of: object, *names: str) -> View:
     return {name: getattr(of, name) for name in names}
 
 
-def _snapshots_view(known: SnapshotState) -> View:
-    """Return what is known of snapshots; `undo` is "under way", "done", or null."""
-    return {
-        **_same(known, "taken", "left_out"),
-        "missing": known.missing or None,
-        "undo": "under way" if known.undoing else "done" if known.undone else None,
-    }
+def _view(form: type[_Form], of: object, **other: object) -> _Form:
+    """Return a view of this form: its keys from `other`, else from what `of` has by the same names."""
+    keys = [key for key in form.__annotations__ if key in vars(form)["__required_keys__"]]
+    return cast("_Form", {key: other[key] if key in other else getattr(of, key) for key in keys})
 
 
-def goal_view(goal: Goal) -> View:
-    both = ("description", "status")
-    tasks = [{**_same(t, *both), "subtasks": [*map(_subtask_view, t.subtasks)]} for t in goal.tasks]
-    return {**_same(goal, *both), "tasks": tasks}
+def goal_view(goal: Goal) -> shapes.Tree:
+    tasks = [
+        _view(shapes.Task, task, subtasks=[*map(_step_view, task.subtasks)]) for task in goal.tasks
+    ]
+    return _view(shapes.Tree, goal, tasks=tasks)
 
 
-def _subtask_view(one: Subtask) -> View:
-    return {
-        **_same(one, "description", "status", "attempts", "actions_total"),
-        "last_failure": one.last_failure or None,
-        "actions": list(map(action_view, one.actions)),
-    }
+def _step_view(one: Subtask) -> shapes.Step:
+    failure, actions = one.last_failure or None, list(map(action_view, one.actions))
+    return _view(shapes.Step, one, last_failure=failure, actions=actions)
 
 
 def action_view(action: Action) -> View:
@@ -119,46 +116,47 @@ def answer(state: State) -> str:
 
 def status_view(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> dict[str, Any]:
+) -> shapes.GoalView:
     """Return an entry of `clew status --json`; a queued goal `waits` for something, `stuck`: a person must end that."""
-    task, subtask, memory = state.task, state.subtask, state.loops.scope.memory
+    task, subtask, memory, made = (
+        state.task,
+        state.subtask,
+        state.loops.scope.memory,
+        state.proofs.made,
+    )
     at_work = state.goal.status == GoalStatus.IN_PROGRESS
-    return {
-        "id": state.goal_id,
-        "description": state.goal.description,
-        "status": str(state.goal.status),
-        "progress": state.goal.progress(),
-        "task": task.description if task else None,
-        "subtask": subtask.description if subtask else None,
-        **_same(state, "epoch", "pid", "restarts", "iteration", "verified", "paused"),
-        "blocked_actions": state.blocked_actions[-SHOWN:],
-        "blocked_total": state.loops.blocked_total,
-        "reason": waits or state.reason or None,
-        "updated_at": iso(state.updated_at),
-        "name": state.spec.name or None,
-        "agent": state.spec.agent,
-        "attempt": state.attempt.number,
-        "passed_before": list(state.passed_before),
-        "proof": _proof_view(state.proofs.made),
-        "tokens": state.cost.tokens,
-        "age_s": round(max(0.0, now - state.accepted_at), 3),
-        "accepted_at": iso(state.accepted_at),
-        "needs_person": stuck or needs_person(state),
-        "question": state.question or None,
-        "answer": answer(state) if needs_person(state) else None,
-        "now": None,
-        "waiting": _waiting(state, now, waits),
-        "since_gain": memory.since_gain if at_work else None,
-        "debt": round(memory.debt.steps, 1) if at_work else None,
-    }
+    return _view(
+        shapes.GoalView,
+        state,
+        id=state.goal_id,
+        description=state.goal.description,
+        status=str(state.goal.status),
+        progress=state.goal.progress(),
+        task=task.description if task else None,
+        subtask=subtask.description if subtask else None,
+        blocked_actions=state.blocked_actions[-SHOWN:],
+        blocked_total=state.loops.blocked_total,
+        reason=waits or state.reason or None,
+        updated_at=iso(state.updated_at),
+        name=state.spec.name or None,
+        agent=state.spec.agent,
+        attempt=state.attempt.number,
+        passed_before=list(state.passed_before),
+        proof=made and _view(shapes.Proof, made, files=list(made.files)),
+        tokens=state.cost.tokens,
+        age_s=round(max(0.0, now - state.accepted_at), 3),
+        accepted_at=iso(state.accepted_at),
+        needs_person=stuck or needs_person(state),
+        question=state.question or None,
+        answer=answer(state) if needs_person(state) else None,
+        now=None,
+        waiting=_waiting(state, now, waits),
+        since_gain=memory.since_gain if at_work else None,
+        debt=round(memory.debt.steps, 1) if at_work else None,
+    )
 
 
-def _proof_view(made: ProofState | None) -> View | None:
-    same = ("label", "why", "accepted", "seconds")
-    return {**_same(made, *same), "files": list(made.files)} if made else None
-
-
-def _waiting(state: State, now: float, waits: str) -> View | None:
+def _waiting(state: State, now: float, waits: str) -> shapes.Waiting | None:
     """Return what a goal waits for, since when, and when it continues on its own; None if it does not wait."""
     until = None
     if state.goal.status == GoalStatus.WAITING:
@@ -174,63 +172,66 @@ def _waiting(state: State, now: float, waits: str) -> View | None:
 
 def goal_detail(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> dict[str, Any]:
+) -> shapes.GoalDetail:
     """Return one goal in full; `subtask_details` are apart from the tree, whose shape is fixed."""
-    cost = state.cost
-    return {
+    cost, proofs = state.cost, state.proofs
+    subtasks = [
+        {
+            "task_idx": t,
+            "subtask_idx": s,
+            "summary": one.summary or None,
+            "insights": list(one.insights),
+        }
+        for t, task in enumerate(state.goal.tasks)
+        for s, one in enumerate(task.subtasks)
+    ]
+    return _view(
+        shapes.GoalDetail,
+        state,
         **status_view(state, now, waits, stuck=stuck),
-        "goal": goal_view(state.goal),
-        **_same(state, "current_task_idx", "current_subtask_idx"),
-        "in_flight": list(map(_flight_view, state.in_flight.values())),
-        "summary": state.summary or None,
-        "checks": {n: _same(one, "passed", "output") for n, one in state.proofs.checks.items()},
-        "check_commands": dict(state.spec.checks),
-        "checked_before": {name: asdict(one) for name, one in state.proofs.before.items()},
-        "suggested_checks": [{"name": n, "cmd": cmd} for n, cmd in state.proofs.suggested.items()],
-        "workspace": state.spec.workspace,
-        "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
-        "actions_total": state.actions_total,
-        "loops_total": state.loops.found_total,
-        "wait_until": iso(state.wait_until) if state.wait_until else None,
-        "snapshots": _snapshots_view(state.snapshots),
-        "replan_required": state.plan.replan_required or None,
-        "set_aside": state.replaced,
-        "attempts": [_fresh_start_view(one) for one in state.attempts.fresh_starts],
-        "reruns": [asdict(one) for one in state.attempts.reruns],
-        "cost": {
-            **_same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached"),
-            **{name: round(getattr(cost, name), 3) for name in ("llm_s", "active_s")},
-        },
-        "subtask_details": [
-            {
-                "task_idx": t,
-                "subtask_idx": s,
-                "summary": one.summary or None,
-                "insights": list(one.insights),
-            }
-            for t, task in enumerate(state.goal.tasks)
-            for s, one in enumerate(task.subtasks)
-        ],
-    }
+        goal=goal_view(state.goal),
+        in_flight=list(map(_flight_view, state.in_flight.values())),
+        summary=state.summary or None,
+        checks={name: _view(shapes.Check, one) for name, one in proofs.checks.items()},
+        check_commands=dict(state.spec.checks),
+        checked_before={name: asdict(one) for name, one in proofs.before.items()},
+        suggested_checks=[{"name": name, "cmd": cmd} for name, cmd in proofs.suggested.items()],
+        workspace=state.spec.workspace,
+        ended_at=iso(state.ended_at) if state.ended and state.ended_at else None,
+        loops_total=state.loops.found_total,
+        wait_until=iso(state.wait_until) if state.wait_until else None,
+        snapshots=_snapshots_view(state.snapshots),
+        replan_required=state.plan.replan_required or None,
+        set_aside=state.replaced,
+        attempts=list(map(_fresh_start_view, state.attempts.fresh_starts)),
+        reruns=list(map(asdict, state.attempts.reruns)),
+        cost=_view(shapes.Cost, cost, llm_s=round(cost.llm_s, 3), active_s=round(cost.active_s, 3)),
+        subtask_details=subtasks,
+    )
 
 
-def _flight_view(one: InFlight) -> View:
+def _snapshots_view(known: SnapshotState) -> shapes.Snapshots:
+    undo = "under way" if known.undoing else "done" if known.undone else None
+    return _view(shapes.Snapshots, known, missing=known.missing or None, undo=undo)
+
+
+def _flight_view(one: InFlight) -> shapes.Flight:
     text = action_text(one.action.name, one.action.args)
-    return {**_same(one, "seq", "signature"), "name": one.action.name, "text": text}
+    return _view(shapes.Flight, one, name=one.action.name, text=text)
 
 
-def _fresh_start_view(one: AttemptState) -> View:
-    """Return the start of an attempt after the first; `reason` is why the one before it ended."""
-    return {
-        "attempt": one.number,
-        "task_idx": one.place[0],
-        "subtask_idx": one.place[1],
-        "started_at": iso(one.at),
-        **_same(one, "epoch", "reason", "restored"),
-        "rung": one.rung or None,
-        "kept": one.kept or None,
-        "left": list(one.left),
-    }
+def _fresh_start_view(one: AttemptState) -> shapes.FreshStart:
+    return _view(
+        shapes.FreshStart,
+        one,
+        attempt=one.number,
+        task_idx=one.place[0],
+        subtask_idx=one.place[1],
+        started_at=iso(one.at),
+        rung=one.rung or None,
+        kept=one.kept or None,
+        left=list(one.left),
+    )
 
 
 class HistoryFold(EventFold[EndedAction]):

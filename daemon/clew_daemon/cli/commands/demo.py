@@ -24,10 +24,10 @@ from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
 from clew_daemon.reading import submission
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
+from clew_shared.views.goal_view import GoalDetail
 
 REPORT_S, DEMO_S, ACCEPT_S = 30.0, 180.0, 20.0
 START_S, STOP_S = 30.0, 20.0
@@ -55,7 +55,7 @@ def _played(home: Path, *, chaos: bool) -> bool:
     killer = WorkerKiller()
     deadline = time.monotonic() + DEMO_S
 
-    def each(details: Sequence[GoalView]) -> None:
+    def each(details: Sequence[GoalDetail]) -> None:
         if time.monotonic() > deadline:
             raise CliError(f"the goals did not end within {DEMO_S:g} s")
         if chaos:
@@ -92,7 +92,7 @@ class WorkerKiller:
         self.kills = 0
         self._done: set[tuple[str, int, int]] = set()
 
-    def kill(self, details: Sequence[GoalView]) -> None:
+    def kill(self, details: Sequence[GoalDetail]) -> None:
         for detail in details:
             at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
             # The looping agent is killed after a refusal, which must outlive it.

@@ -6,10 +6,9 @@
 import json
 import select
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -24,6 +23,7 @@ from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals, goal_state, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.record.moment import local
+from clew_shared.views.goal_view import GoalList, OneGoal
 
 RECENT = 10  # how many goals that have ended the list shows
 ARGS_CHARS = 120
@@ -45,22 +45,22 @@ def status(instance: Instance, goal: str | None, limit: int, every: bool) -> Sho
     return view, _status_lines(instance, view)
 
 
-def _status_lines(instance: Instance, view: Mapping[str, Any]) -> Iterator[Line]:
+def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line]:
     from clew_daemon.reading import goal_list
     from clew_daemon.reading.goal_text import goal_lines
 
-    daemon, is_stopped = view["daemon"], {"stopped": view["daemon"] is None}
+    daemon = view["daemon"]
     if daemon:
         yield from goal_list.daemon_lines(daemon)
     if "goal" in view:
         report = instance.report_of(view["goal"]["id"])
-        yield from goal_lines({**view["goal"], **is_stopped}, report=report)
+        yield from goal_lines({**view["goal"], "stopped": daemon is None}, report=report)
     else:
-        goals = goal_list.in_view({**goal, **is_stopped} for goal in view["goals"])
+        goals = goal_list.listed(view)
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
-        yield from goal_list.inbox_lines(view.get("inbox") or ())
+        yield from goal_list.inbox_lines(view["inbox"])
         yield from goal_list.overview(goals) or [[(clean(none), "dim")]]
-        if left_out := view.get("left_out"):
+        if left_out := view["left_out"]:
             yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
         yield from goal_list.needs_lines(goals)
     if daemon is None:

@@ -16,12 +16,13 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.watched import Watched
 from clew_daemon.reading.errors import print_note
-from clew_daemon.reading.goal_list import GoalView, in_view, needs_lines, now_text, status_cells
+from clew_daemon.reading.goal_list import in_view, needs_lines, now_text, status_cells
 from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, columns, on_terminal, print_lines, wrapped
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.exit_codes import ExitCode
+from clew_shared.views.goal_view import GoalDetail, GoalView
 from clew_shared.views.publish import goal_detail
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def command(instance: Instance, goals: tuple[str, ...]) -> None:
     raise click.exceptions.Exit(0 if is_completed else ExitCode.FAILED)
 
 
-Each = Callable[[Sequence[GoalView]], None]
+Each = Callable[[Sequence[GoalDetail]], None]
 
 
 def watch(
@@ -98,7 +99,9 @@ def _print_end(instance: Instance, states: Sequence[State], *, reports: bool) ->
             print_lines(goal_lines(detail, report=report))
             continue
         is_asking = detail["status"] == "blocked"  # and its question was told
-        lines: list[Line] = [*(answer_lines(detail) if is_asking else closing_lines(detail))]
+        lines: list[Line] = [
+            *(answer_lines(detail) if is_asking else closing_lines(detail, detail["summary"]))
+        ]
         lines += [[("report: ", ""), (report, "")]] if report else []
         print_lines([(f"{clean(detail['id'])}: ", ""), *one] for one in lines)
 

@@ -1,0 +1,271 @@
+"""A goal's view: the keys of its JSON (`clew status --json`, the control socket), and the words for how it stands.
+
+`publish` makes views of goals' states. It imports nothing expensive: the command line shows them without the models.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict, final
+
+from clew_shared.proof.label import words
+
+
+class Step(TypedDict):
+    """A subtask of the tree."""
+
+    description: str
+    status: str
+    attempts: int
+    actions_total: int
+    last_failure: str | None
+    actions: list[Mapping[str, Any]]
+
+
+class Task(TypedDict):
+    """A task of the tree."""
+
+    description: str
+    status: str
+    subtasks: list[Step]
+
+
+class Tree(TypedDict):
+    """The goal as a tree."""
+
+    description: str
+    status: str
+    tasks: list[Task]
+
+
+class Doing(TypedDict):
+    """What a worker does, since when, on what, and what a command that runs has `said` last."""
+
+    doing: str
+    since: str
+    what: str
+    said: NotRequired[str]
+
+
+Waiting = TypedDict("Waiting", {"for": str, "since": str, "until": str | None})
+"""What a goal waits for, since when, and when it continues on its own."""
+
+
+class Proof(TypedDict):
+    """The last proof."""
+
+    label: str
+    why: str
+    accepted: str | None
+    seconds: float
+    files: list[str]
+
+
+class GoalView(TypedDict):
+    """A goal in the list; readers add `stopped`: that no daemon runs."""
+
+    id: str
+    description: str
+    status: str
+    progress: float
+    task: str | None
+    subtask: str | None
+    epoch: int
+    pid: int | None
+    restarts: int
+    iteration: int
+    verified: bool | None
+    paused: bool
+    blocked_actions: list[str]
+    blocked_total: int
+    reason: str | None
+    updated_at: str
+    name: str | None
+    agent: str
+    attempt: int
+    passed_before: list[str]
+    proof: Proof | None
+    tokens: int
+    age_s: float
+    accepted_at: str
+    needs_person: bool
+    question: str | None
+    answer: str | None
+    now: Doing | None
+    waiting: Waiting | None
+    since_gain: int | None
+    debt: float | None
+    stopped: NotRequired[bool]
+
+
+class Flight(TypedDict):
+    """An action that runs."""
+
+    seq: int
+    signature: str
+    name: str
+    text: str
+
+
+class Check(TypedDict):
+    """The last result of a check."""
+
+    passed: bool
+    output: str
+
+
+class Snapshots(TypedDict):
+    """What is known of a goal's snapshots; readers of one goal add what it changed, None where that is not known."""
+
+    taken: int
+    left_out: int
+    missing: str | None
+    undo: str | None
+    files_changed: NotRequired[int | None]
+    lines_added: NotRequired[int | None]
+    lines_removed: NotRequired[int | None]
+
+
+class FreshStart(TypedDict):
+    """The start of an attempt after the first; `reason` is why the one before it ended."""
+
+    attempt: int
+    task_idx: int
+    subtask_idx: int
+    started_at: str
+    epoch: int
+    reason: str
+    restored: int
+    rung: str | None
+    kept: str | None
+    left: list[str]
+
+
+class Cost(TypedDict):
+    """What a goal has cost."""
+
+    calls: int
+    tokens: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    llm_s: float
+    active_s: float
+
+
+class GoalDetail(GoalView):
+    """One goal in full; `attempt_limit` follows from the settings."""
+
+    goal: Tree
+    current_task_idx: int
+    current_subtask_idx: int
+    in_flight: list[Flight]
+    summary: str | None
+    checks: dict[str, Check]
+    check_commands: dict[str, str]
+    checked_before: dict[str, Mapping[str, Any]]
+    suggested_checks: list[dict[str, str]]
+    workspace: str
+    ended_at: str | None
+    actions_total: int
+    loops_total: int
+    wait_until: str | None
+    snapshots: Snapshots
+    replan_required: str | None
+    set_aside: list[str]
+    attempts: list[FreshStart]
+    reruns: list[Mapping[str, Any]]
+    cost: Cost
+    subtask_details: list[Mapping[str, Any]]
+    attempt_limit: NotRequired[int]
+
+
+class LeftEntry(TypedDict):
+    """What lies in the inbox and is no goal."""
+
+    name: str
+    rejected: bool
+    reason: str
+
+
+class Left(TypedDict):
+    """What is left in the inbox: the newest entries, and how many there are in all."""
+
+    inbox: list[LeftEntry]
+    inbox_total: int
+
+
+@final
+class GoalList(Left):
+    """The answer to `status` on all goals; `daemon` is None where none answered."""
+
+    daemon: Mapping[str, Any] | None
+    goals: list[GoalView]
+    more: bool
+    left_out: int
+
+
+@final
+class OneGoal(TypedDict):
+    """The answer to `status` on one goal."""
+
+    daemon: Mapping[str, Any] | None
+    goal: GoalDetail
+
+
+PAUSED = "paused"  # the status of a waiting goal that a person has paused
+STOPPED = "stopped"  # of one in progress while no daemon runs, whose views say so
+# The mark in brackets before a task or a subtask, by its status.
+MARKS = {
+    "pending": " ",
+    "in_progress": ">",
+    "completed": "x",
+    "failed": "!",
+    "blocked": "#",
+    "skipped": "-",
+}
+# How a step in progress is shown in a goal with this status, on which no worker is working.
+AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
+
+
+def after_failure(goal: str, agent: str | None) -> list[str]:
+    """Return what a person can do about a failed goal, a line each; a runbook takes no advice."""
+    lines = [
+        f"- when you have fixed the cause, continue: `clew continue {goal}`",
+        f"- correct its text, agent, checks or limits, then continue: `clew edit {goal}`",
+    ]
+    advice = f'- say what to do differently, then continue: `clew feedback {goal} "…"`'
+    return ["You can:", *lines, *([] if agent == "runbook" else [advice])]
+
+
+def ground_facts(restored: int, kept: str | None, left: Sequence[str]) -> list[str]:
+    """Return what became of the workspace before an attempt: restored files, why not others, those that were left."""
+    facts = {
+        f"{restored} {'file' if restored == 1 else 'files'} restored": restored,
+        f"not restored: {kept}": kept,
+        f"left as they are: {', '.join(left)}": left,
+    }
+    return [text for text, applies in facts.items() if applies]
+
+
+def step_status(status: str, goal: str) -> str:
+    """Return the status of a task or a subtask as people read it, in a goal of this status."""
+    return AT_REST.get(goal, status) if status == "in_progress" else status
+
+
+def is_told(text: str, *others: str | None) -> bool:
+    """Return whether a text is in one of others; white space and a cut end do not count."""
+    said = " ".join(text.split()).rstrip(".…")
+    return any(said in " ".join(other.split()) for other in others if other)
+
+
+def standing(goal: GoalView) -> str:
+    """Return the status of a goal's view as people read it: `completed, proven`, `completed, unverified`, `paused`."""
+    status, made = goal["status"], goal["proof"]
+    if status == "waiting" and goal["paused"]:
+        return PAUSED
+    if status == "in_progress" and goal.get("stopped"):
+        return STOPPED
+    if status != "completed":
+        return status
+    if goal["verified"] is False:
+        return "completed, unverified"
+    return f"completed, {words(made['label'], made['why'], made['accepted'])}" if made else status
