@@ -93,9 +93,8 @@ def given(clew, way):
     folder.mkdir()
     (folder / "llm").write_text(KEY + "\n")
     (folder / "llm").chmod(0o600)
-    named = str(folder / "llm") if way == "file" else "$CREDENTIALS_DIRECTORY/llm"
-    clew.configure({"agents.scripted.api_key_file": named})
-    return {"CREDENTIALS_DIRECTORY": str(folder)} if way == "credential" else {}
+    clew.configure({"agents.scripted.api_key_file": str(folder / "llm")})
+    return {}
 
 
 def shell(cmd, text=None):
@@ -121,10 +120,7 @@ LIFE = [
 
 
 @pytest.mark.cold  # a forked daemon has no environment of its own in /proc
-@pytest.mark.parametrize(
-    "way",
-    ["environment", *(pytest.param(way, marks=pytest.mark.long) for way in ("file", "credential"))],
-)
+@pytest.mark.parametrize("way", ["environment", pytest.param("file", marks=pytest.mark.long)])
 def test_a_key_is_nowhere_after_a_life_that_did_everything_to_spread_it(clew, way):
     with ScriptedLlm(*LIFE, then=HANGS) as llm:
         clew.model(llm)

@@ -154,7 +154,7 @@ def test_a_run_is_read_to_the_end_of_its_output(ends):
         os.close(out_w)
         lines = await lines_of(run)
         theirs.send(packet(CliEnded(code=3, errors="a complaint")))
-        return lines, (await run.ended).errors, run.code
+        return lines, (await run.ended).errors, run.end.code
 
     assert asyncio.run(read()) == ([b"one", b"two", b"three"], "a complaint", 3)
 

@@ -83,28 +83,17 @@ def test_each_unit_runs_its_command_and_a_rejected_reload_is_a_command_that_fail
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "told"),
-    [
-        (
-            Path('/data/100% "my" $x\\'),
-            None,
-            """clew --home '/data/100% "my" $x\\' service uninstall""",
-        ),
-        (Path("/data/mine"), Path("/data"), "clew --home /data/mine service uninstall"),
-        (None, Path("/data"), "to remove it: env -u CLEW_HOME clew service uninstall"),
-    ],
+    ("theirs", "ours"), [(Path('/data/100% "my" $x\\'), None), (None, Path("/data"))]
 )
-def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs, ours, told):
-    env["CLEW_HOME"] = "/data"
+def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs, ours):
     own(theirs, env).install("/usr/bin/clew")
     text, asked = unit_path(env).read_text(), len(calls(env))
     for act in (
         lambda: own(ours, env).install("/usr/bin/clew"),
         lambda: own(ours, env).uninstall(),
     ):
-        with pytest.raises(ServiceError, match="for another home") as refused:
+        with pytest.raises(ServiceError, match="for another home"):
             act()
-        assert told in str(refused.value)
     assert unit_path(env).read_text() == text
     assert len(calls(env)) == asked
     assert own(ours, env).look(text).other_home == (str(theirs) if theirs else "the default one")

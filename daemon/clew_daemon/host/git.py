@@ -6,13 +6,9 @@ helper, no pager and no hook. The daemon's own environment takes precedence.
 
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-
-from clew_shared.files import closing
 
 NAMES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 SYSTEM_GIT = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git", "/run/current-system/sw/bin/git")
@@ -74,14 +70,6 @@ def _usable(value: str) -> bool:
 def top_folder(folder: Path) -> Path | None:
     """Return the top of the working tree that a folder is in; None where it is in none."""
     for one in (folder, *folder.parents):
-        if os.path.lexists(one / ".git" / "HEAD") or _is_pointer(one / ".git"):
+        if os.path.lexists(one / ".git" / "HEAD") or (one / ".git").is_file():  # a linked one's
             return one
     return None
-
-
-def _is_pointer(path: Path) -> bool:
-    """Whether this is the `.git` file of a linked working tree; never blocks on what else has the name."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-    with suppress(OSError), closing(os.open(path, flags)) as fd:
-        return stat.S_ISREG(os.fstat(fd).st_mode) and os.read(fd, 7) == b"gitdir:"
-    return False

@@ -24,10 +24,8 @@ from clew_shared.text.words import log_in
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536
-CREDENTIALS = "CREDENTIALS_DIRECTORY"
-_CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})/")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
-_HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
+_HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_AGENT_INFO"})
 _MEMORY_FILE = "/memfd:clew-env"
 _TO_LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # does not wait at a FIFO
 
@@ -52,8 +50,7 @@ class Keys:
             if value := self.env.get(name, "").strip():
                 key = _checked(value, f"the environment variable {name}")
         elif path := self.path(agent):
-            folder = self.env.get(CREDENTIALS, "")
-            key = read_key(path, credential=bool(folder) and path.is_relative_to(folder))
+            key = read_key(path)
         if key:
             hide([key])
         return key
@@ -62,25 +59,16 @@ class Keys:
         """Return where an agent's key file is, None if it has none; raises KeyFileError."""
         if not isinstance(agent, ModelAgentSettings) or not agent.api_key_file:
             return None
-        named = agent.api_key_file
-        credential = _CREDENTIAL.match(named)
-        if not credential:
-            return self._folder / expanded(named, self.env)
-        folder = self.env.get(CREDENTIALS)
-        name = named[credential.end() :]
-        if not folder:
-            raise KeyFileError(
-                f"{named}: systemd sets ${CREDENTIALS} only for a unit that has a credential: "
-                f"start clew as its unit, with LoadCredential={name}:/path/of/the/key"
-            )
-        return Path(folder) / name
+        return self._folder / self._expanded(agent.api_key_file)
 
     def login_files(self, agent: Agent) -> list[Path]:
         """Return the login files of a coding agent, which it gets copies of; raises KeyFileError."""
-        if not isinstance(agent, CliAgentSettings):
-            return []
+        named = agent.credentials if isinstance(agent, CliAgentSettings) else ()
+        return [self._expanded(one) for one in named]
+
+    def _expanded(self, path: str) -> Path:
         try:
-            return [expanded(named, self.env) for named in agent.credentials]
+            return expanded(path, self.env)
         except PlacesError as error:
             raise KeyFileError(str(error)) from None
 
@@ -99,9 +87,8 @@ class Keys:
         return ""
 
     def paths(self, settings: Settings) -> list[Path]:
-        """List the key and login files of all agents and the folder of credentials, which no worker may see."""
-        folder = self.env.get(CREDENTIALS)
-        found: list[Path | None] = [Path(folder)] if folder else []
+        """List the key and login files of all agents, which no worker may see."""
+        found: list[Path | None] = []
         for agent in settings.agents.named.values():
             with contextlib.suppress(KeyFileError):
                 found += [self.path(agent), *self.login_files(agent)]
@@ -114,20 +101,19 @@ class Keys:
                 self.of(agent)
 
 
-def read_key(path: Path, *, credential: bool = False) -> str:
-    raw = read_secret(path, "key file", KEY_BYTES_MAX, credential=credential)
+def read_key(path: Path) -> str:
+    raw = read_secret(path, "key file", KEY_BYTES_MAX)
     return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 
 
-def read_secret(path: Path, what: str, limit: int, *, credential: bool = False) -> bytes:
-    """Read a file; refused where others can read or write it, judged by the file that was opened.
+def read_secret(path: Path, what: str, limit: int) -> bytes:
+    """Read a file, none of it with the `limit` 0; refused where others can read or write it. Raises KeyFileError.
 
-    With the `limit` 0 nothing is read. A credential is systemd's: there the group's bits may only be the mask of the
-    access list by which this user reads it (systemd.exec(5), LoadCredential=). Raises KeyFileError.
+    It is judged by the file that was opened.
     """
     try:
         with closing(os.open(path, _TO_LOOK)) as fd:
-            fault = _file_fault(os.fstat(fd), credential=credential)
+            fault = _file_fault(os.fstat(fd))
             raw = b"" if fault or not limit else os.read(fd, limit + 1)
     except OSError as error:
         raise KeyFileError(f"the {what} {path} cannot be read: {error.strerror}") from None
@@ -138,13 +124,12 @@ def read_secret(path: Path, what: str, limit: int, *, credential: bool = False) 
     return raw
 
 
-def _file_fault(found: os.stat_result, *, credential: bool) -> str:
+def _file_fault(found: os.stat_result) -> str:
     if not stat.S_ISREG(found.st_mode):
         return "is not a file"
     if found.st_uid not in (os.getuid(), 0):
         return f"belongs to user {found.st_uid}, who can change it: chown {os.getuid()} {{path}}"
-    others = 0o027 if credential else 0o077
-    if stat.S_IMODE(found.st_mode) & others:
+    if stat.S_IMODE(found.st_mode) & 0o077:
         return "can be read or written by others: chmod 600 {path}"
     return ""
 

@@ -197,7 +197,7 @@ class OwnUnit:
         return Service(
             unit=str(self.path),
             installed=text is not None,
-            other_home=None if is_own else home_of(text or "") or DEFAULT_HOME,
+            other_home=None if is_own else home_of(text or "") or "none of clew's",
             up_to_date=None if text is None else text == expected,
             enabled=found.get("UnitFileState") == "enabled" if found else None,
             active=found.get("ActiveState"),
@@ -207,13 +207,6 @@ class OwnUnit:
             linger=_is_lingering(),
             error=error or None,
         )
-
-    def removal(self, other_home: str) -> str:
-        """Return the command that uninstalls the service of another home."""
-        clew = f"clew --home {shlex.quote(other_home)}"
-        if other_home == DEFAULT_HOME:
-            clew = "env -u CLEW_HOME clew"
-        return f"{clew} service uninstall{self.unit.named}"
 
     @property
     def _why(self) -> str:
@@ -225,15 +218,12 @@ class OwnUnit:
         text = _read(self.path)
         if text is None or is_of(text, self.home):
             return text
-        if other := home_of(text):
-            raise ServiceError(
-                f"the installed service is for another home: {other} (see ExecStart= in {self.path}); "
-                f"to remove it: {self.removal(other)}"
-            )
-        raise ServiceError(
-            f"{self.path} is not one that `clew service install{self.unit.named}` wrote "
-            "(see its ExecStart=): remove it first"
+        other = home_of(text)
+        whose = f"for another home: {other}" if other else "not one that clew wrote"
+        hint = (
+            f"uninstall it there (clew --home DIR service uninstall{self.unit.named}), or remove it"
         )
+        raise ServiceError(f"{self.path} is {whose} (see its ExecStart=): {hint}")
 
     def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:
         """Run a `systemctl --user` command; return what failed, "" if it did not."""

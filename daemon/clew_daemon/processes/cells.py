@@ -256,9 +256,8 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
     if "/" not in found:
         raise SpawnError(
             "exec",
-            f"{named} is not found on the PATH of the daemon, which is that of its start; install it ({install}), "
-            "or give its path as `program`; if your shell finds it, start `clew run` again from there, "
-            "or the service: `systemctl --user import-environment PATH`, then `clew restart`",
+            f"{named} is not found on the PATH of the daemon, which is that of its start: install it ({install}), "
+            "or give its path as `program`",
         )
     if why := unusable(Path(found)):
         raise SpawnError("exec", f"{found} {why}; correct `program`, or install it: {install}")
@@ -277,9 +276,6 @@ def cli_program_fault(agent: Agent, env: Mapping[str, str]) -> str:
 
 def unusable(path: Path) -> str:
     """Return why a path is not a program, "" if it may be one."""
-    if os.path.isdir(path):  # noqa: PTH112 - False, as all of these, where it cannot be reached
+    if os.path.isdir(path):  # noqa: PTH112 - False where it cannot be reached
         return "is a directory"
-    if os.path.exists(path):  # noqa: PTH110
-        return "" if os.access(path, os.X_OK) else "is not executable"
-    link = os.path.islink(path)  # noqa: PTH114
-    return "is a link to something that does not exist" if link else "does not exist"
+    return "" if os.access(path, os.X_OK) else "does not exist, or is not executable"

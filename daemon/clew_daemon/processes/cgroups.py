@@ -32,10 +32,7 @@ log = structlog.get_logger()
 CONTROLLERS = ("memory", "pids", "cpu")
 """cpu has no limit, but enabling it keeps a worker that spins to the same share as the daemon."""
 
-_DELEGATED = ("user.delegate", "trusted.delegate")
-"""The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
-
-_MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))  # beside version 1: the latter
+_MOUNT = Path("/sys/fs/cgroup")
 END_S = 5.0
 _MIB = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -182,10 +179,9 @@ def own_group() -> tuple[Path | None, str]:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except FileNotFoundError:
         return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
-    names = [line[4:] for line in lines if line.startswith("0::/")]
-    for own in (mount / name for name in names for mount in _MOUNTS):
-        if (own / "cgroup.procs").exists():
-            return own, ""
+    own = next((_MOUNT / line[4:] for line in lines if line.startswith("0::/")), None)
+    if own and (own / "cgroup.procs").exists():
+        return own, ""
     return None, "cgroup v2 is not mounted here"
 
 
@@ -212,10 +208,8 @@ def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
 
 
 def _is_marked(group: Path) -> bool:
-    for name in _DELEGATED:
-        with contextlib.suppress(OSError):
-            if os.getxattr(group, name) == b"1":
-                return True
+    with contextlib.suppress(OSError):  # the system's systemd sets it since 251
+        return os.getxattr(group, "user.delegate") == b"1"
     return False
 
 

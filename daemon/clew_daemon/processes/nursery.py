@@ -6,7 +6,6 @@ What runs in a cell, and how it is confined, is decided in the worker; see `clew
 import array
 import asyncio
 import contextlib
-import json
 import signal
 import socket
 import subprocess
@@ -197,16 +196,12 @@ class Zygote:
 
 
 def _checked(data: bytes) -> wire.NurseryHello:
-    """Return the greeting of a nursery of this build: another's may have another form; NurseryGone, ValueError."""
-    said = json.loads(data)
+    """Return the greeting of a nursery of this build: another's may have another form. Raises NurseryGone."""
     with contextlib.suppress(ValueError):
         hello = wire.read_from_nursery(data)
         if isinstance(hello, wire.NurseryHello) and hello.version == VERSION:
             return hello
-    if not (isinstance(said, dict) and said.get("version")):
-        raise NurseryGone("it did not start: its first message was not the expected one")
-    found = f"clew {said['version']:.80} of another build is installed, this is {VERSION}"
-    raise NurseryGone(f"{found}: restart the daemon")
+    raise NurseryGone(f"it is not of clew {VERSION}, as after an upgrade: restart the daemon")
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:

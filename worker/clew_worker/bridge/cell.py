@@ -8,8 +8,7 @@ bridge                              starter
 PutFiles                ->                              as often as needed, before a start
 StartCli + [stdout, run]->
 
-`run` is a socket of its own: hanging up there ends the CLI. When all that it had started has ended, the files
-come that were asked `back`, one a packet, and CliEnded.
+`run` is a socket of its own: hanging up there ends the CLI. CliEnded comes when all that it had started has ended.
 """
 
 import asyncio
@@ -69,27 +68,21 @@ class CliReady(WireMessage):
     conversation: str = Field(default="", repr=False)  # what is at PLACE, "" for no small file
 
 
-class FileBack(WireMessage):
-    """The text of a file that was asked back, where it is a small one."""
-
-    type: Literal["file"] = "file"
-    path: str
-    text: str = Field(repr=False)
-
-
 class CliEnded(WireMessage):
-    """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start."""
+    """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start.
 
-    type: Literal["ended"] = "ended"
+    `files` are the texts of those that were asked back; those that are larger than a packet are not among them.
+    """
+
     code: int = 0
     errors: str = ""
+    files: dict[str, str] = Field(default_factory=dict, repr=False)
     fault: str = ""
     temporary: bool = False  # a later try may work
 
 
 Order = PutFiles | StartCli
 read_order: Callable[[bytes], Order] = reader(Order)
-_read_end: Callable[[bytes], FileBack | CliEnded] = reader(FileBack | CliEnded)
 
 
 def packet(message: WireMessage) -> bytes:
@@ -106,37 +99,30 @@ class CellGoneError(Exception):
 
 
 class CliRun:
-    """One run of the CLI; `ended` is the task that waits for its end, and `files` are those that came back."""
+    """One run of the CLI; `ended` is the task that waits for its end."""
 
-    def __init__(self, stdout: int, channel: socket.socket, back: tuple[str, ...] = ()) -> None:
+    def __init__(self, stdout: int, channel: socket.socket) -> None:
         self.bytes_read = 0
-        self.files: dict[str, str] = {}
-        self._back = back
         self.ended = asyncio.create_task(self._end())
         self._stdout, self._channel, self._until = stdout, channel, math.inf
         channel.setblocking(False)
 
     async def _end(self) -> CliEnded:
-        loop = asyncio.get_running_loop()
         try:
-            for _ in range(len(self._back) + 1):
-                end = _read_end(await loop.sock_recv(self._channel, PACKET_BYTES_MAX))
-                if isinstance(end, CliEnded):
-                    return end
-                self.files |= {end.path: end.text} if end.path in self._back else {}
+            loop = asyncio.get_running_loop()
+            packet = await loop.sock_recv(self._channel, PACKET_BYTES_MAX)
+            return CliEnded.model_validate_json(packet)
         except (OSError, ValueError) as error:
             raise CellGoneError("the CLI's cell has ended") from error
-        else:
-            raise CellGoneError("the CLI's cell sends more files than it was asked for")
         finally:
             self._channel.close()
 
     @property
-    def code(self) -> int | None:
-        """How it ended, as a shell gives it; None while it runs, or where its cell has ended with it."""
+    def end(self) -> CliEnded | None:
+        """How it ended; None while it runs, or where its cell has ended with it."""
         ended = self.ended
         known = ended.done() and not ended.cancelled() and not ended.exception()
-        return ended.result().code if known else None
+        return ended.result() if known else None
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of its standard output, without their ends, until it is closed."""
@@ -208,7 +194,7 @@ class CliCell:
         """Start the CLI; whether that has failed is said by the end of the run, which brings the files `back`."""
         out, out_w = os.pipe2(os.O_CLOEXEC)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        run = CliRun(out, ours, back)
+        run = CliRun(out, ours)
         with theirs, closing(out_w):
             order = StartCli(argv=argv, env=dict(env), stdin=stdin, back=back)
             await self._send(order, out_w, theirs.fileno())

@@ -136,10 +136,10 @@ class Bridge:
             with suppress(Exception):
                 await run.stop()
             turn.acted, turn.listed = goal.effects > 0, relays.listed
-            was_ended = goal.over.is_set() or turn_over.is_set()
-            unfinished = turn.unfinished(run.code) and not was_ended
+            was_ended, known = goal.over.is_set() or turn_over.is_set(), run.end
+            unfinished = turn.unfinished(known.code if known else None) and not was_ended
             await self._report(turn, time.monotonic() - began, unfinished=unfinished)
-            await self._hand_back(run.files)
+            await self._hand_back(known.files if known else {})
         if goal.over.is_set():
             return True
         lost = self._resuming and not (turn.session or goal.effects or turn.stops)
@@ -233,7 +233,7 @@ class Bridge:
         with suppress(Disconnected, RpcError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):
                 for place, text in files.items():
-                    if text != self._logins[place]:
+                    if text and text != self._logins.get(place, text):
                         self._logins[place] = text
                         await self._daemon.call("login", place=place, text=text)
 

@@ -27,7 +27,6 @@ from clew_worker.bridge.cell import (
     PLACE,
     PLACE_BYTES_MAX,
     CliEnded,
-    FileBack,
     PutFiles,
     StartCli,
 )
@@ -142,17 +141,18 @@ class CliStarter:
         run.drain()
         self._run = None
         errors = run.tail.decode(errors="replace").strip()
+        code = code if code >= 0 else SIGNAL_BASE - code
         with run.held:
-            code = code if code >= 0 else SIGNAL_BASE - code
-            for path in run.back:
-                if text := _text(self._home / path, BACK_BYTES_MAX):
-                    _report(run.channel, FileBack(path=path, text=text))
-            _report(run.channel, CliEnded(code=code, errors=errors))
+            files = {path: _text(self._home / path, BACK_BYTES_MAX) for path in run.back}
+            try:
+                _report(run.channel, CliEnded(code=code, errors=errors, files=files))
+            except OversizedMessageError:
+                _report(run.channel, CliEnded(code=code, errors=errors))
 
 
-def _report(channel: socket.socket, message: FileBack | CliEnded) -> None:
-    with contextlib.suppress(OSError, OversizedMessageError):  # the bridge may have ended
-        channel.send(cell.packet(message))
+def _report(channel: socket.socket, end: CliEnded) -> None:
+    with contextlib.suppress(OSError):  # the bridge may have ended
+        channel.send(cell.packet(end))
 
 
 def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:

@@ -16,8 +16,8 @@ import httpx2
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import facts
-from clew_daemon.cli.commands.facts import Finding, Level, probe_sandbox, run_program, settings_of
-from clew_daemon.host.keys import CREDENTIALS, Keys
+from clew_daemon.cli.commands.facts import Finding, probe_sandbox, run_program, settings_of
+from clew_daemon.host.keys import Keys
 from clew_daemon.processes.cells import cli_program, resolved, unusable
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.reading.client import ask
@@ -114,10 +114,7 @@ def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
     keys = Keys(instance.env, instance.config.parent)
     if fault := keys.fault(agent):
-        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in instance.env
-        level: Level = "warn" if of_the_unit else "fail"
-        fix = "`clew status` shows whether the service has it" if of_the_unit else "set it"
-        return Finding(name, level, f"no key: {fault}", fix)
+        return Finding(name, "fail", f"no key: {fault}", "set it")
     url, key = f"{agent.base_url}/models", keys.of(agent)
     own = {"Authorization": f"Bearer {key}"} if key else {}
     try:

@@ -180,8 +180,6 @@ def _service_lines(own: units.OwnUnit, found: units.Service) -> Iterator[str]:
     yield f"unit      {found.unit}"
     if found.other_home:
         yield f"          installed for another home: {clean(found.other_home)}"
-        remove = own.removal(found.other_home)
-        yield f"          to remove it: {clean(remove)}"
         return
     if not found.up_to_date:
         yield f"          it is not what `{install}` would write now: run that again"
