@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from clew_daemon.config.places import Places, PlacesError, expanded
 from clew_daemon.host.git import program
 from clew_daemon.processes.nursery import SpawnError
-from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
+from clew_shared.config.agent_tables import Agent, CliAgentSettings, CommandAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.files import remove_tree
 from clew_shared.proof.judges import BUILDS, CACHES
@@ -237,14 +237,6 @@ def _env(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     return {name: usual[name] for name in names if name in usual}
 
 
-INSTALLED_BY: dict[CliName, str] = {
-    "codex": "npm install -g @openai/codex",
-    "claude": "npm install -g @anthropic-ai/claude-code",
-    "opencode": "npm install -g opencode-ai",
-}
-"""How each of them is installed; the sources are their own pages in the npm registry."""
-
-
 def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
     """Return the absolute path of the program, with its links; `env` has PATH and HOME. Raises SpawnError."""
     named = agent.program or agent.cli
@@ -252,15 +244,14 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
         found = str(expanded(named, env)) if "/" in named else resolved((named,), env)[0]
     except PlacesError as error:
         raise SpawnError("exec", str(error)) from None
-    install = INSTALLED_BY[agent.cli]
     if "/" not in found:
         raise SpawnError(
             "exec",
-            f"{named} is not found on the PATH of the daemon, which is that of its start: install it ({install}), "
-            "or give its path as `program`",
+            f"{named} is not found on the PATH of the daemon, which is that of its start: install it "
+            f"(docs/agents/{agent.cli}.md), or give its path as `program`",
         )
     if why := unusable(Path(found)):
-        raise SpawnError("exec", f"{found} {why}; correct `program`, or install it: {install}")
+        raise SpawnError("exec", f"{found} {why}; correct `program` of the agent, or install it")
     return Path(found)
 
 

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 CONTROLLERS = ("memory", "pids", "cpu")
 """cpu has no limit, but enabling it keeps a worker that spins to the same share as the daemon."""
 
-_MOUNT = Path("/sys/fs/cgroup")
+_MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))  # beside version 1: the latter
 END_S = 5.0
 _MIB = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -179,9 +179,10 @@ def own_group() -> tuple[Path | None, str]:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except FileNotFoundError:
         return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
-    own = next((_MOUNT / line[4:] for line in lines if line.startswith("0::/")), None)
-    if own and (own / "cgroup.procs").exists():
-        return own, ""
+    names = [line[4:] for line in lines if line.startswith("0::/")]
+    for own in (mount / name for name in names for mount in _MOUNTS):
+        if (own / "cgroup.procs").exists():
+            return own, ""
     return None, "cgroup v2 is not mounted here"
 
 

@@ -22,13 +22,6 @@ def daemon(tmp_path):
 # ---- the plain way, in each mode
 
 
-async def test_a_model_with_native_tools_writes_the_file_and_finishes(daemon, run_llm, tmp_path):
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert (tmp_path / "hello.txt").read_text() == "hello"
-    assert daemon.finished == (True, "hello.txt is there")
-
-
 async def test_a_model_without_tools_is_asked_for_json_with_a_schema_per_tool(
     daemon, run_llm, tmp_path
 ):
@@ -48,15 +41,6 @@ async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, 
         assert await run_llm(daemon, llm) == 0
     kinds = [r.get("response_format", {}).get("type") for r in llm.requests]
     assert kinds[:4] == ["json_schema", "json_schema", "json_object", None]
-
-
-async def test_a_model_that_finishes_at_once_sees_the_checks_and_goes_to_work(daemon, run_llm):
-    daemon.checks = {"there": "test -f hello.txt"}
-    with ScriptedLlm(FINISH, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "Check failed with exit code 1: test -f hello.txt" in llm.prompt(1)
-    assert "Look at what is wrong" in llm.prompt(1)
-    assert daemon.finished[0] is True
 
 
 # ---- refusals, checks, claims
@@ -152,17 +136,6 @@ async def test_a_model_that_cannot_replan_leaves_the_goal_to_a_person(daemon, ru
         assert await run_llm(daemon, llm) == 0
     assert daemon.finished is None
     assert daemon.count("plan") == 0
-
-
-# ---- talk instead of calls
-
-
-async def test_an_endless_talker_ends_as_a_failed_attempt_and_then_with_a_person(daemon, run_llm):
-    with ScriptedLlm(then=says("First I need to plan this.")) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.finished is None
-    assert daemon.state.plan.replan_required == "task"
-    assert daemon.count("think") >= 6
 
 
 # ---- the endpoint's faults

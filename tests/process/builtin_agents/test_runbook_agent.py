@@ -1,12 +1,9 @@
-import asyncio
 import time
 
 import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
 from clew_shared.record import events as ev
-from clew_worker.agent.client import live
-from clew_worker.agent.runbook import Runbook
 
 
 def write(path, content="x"):
@@ -23,29 +20,6 @@ def make(tmp_path):
         return GoalDaemon(tmp_path, tasks=(task("Do it", *subtasks),), runbook=True, **options)
 
     return build
-
-
-async def test_every_step_is_carried_out_in_order_and_the_goal_finished(make, run_runbook):
-    steps = (run("echo 1 >> log"), run("echo 2 >> log"))
-    daemon = make(subtask("first", *steps), subtask("second", run("echo 3 >> log")))
-    assert await run_runbook(daemon) == 0
-    assert (daemon.folder / "log").read_text() == "1\n2\n3\n"
-    assert daemon.finished[0] is True
-    assert daemon.count("reflect") == 2
-
-
-async def test_after_a_restart_it_goes_on_at_the_very_step(make, run_runbook, connect):
-    steps = [run(f"echo {n} >> log") for n in range(30)]
-    daemon = make(subtask("many", *steps))
-    async with connect(daemon) as sock:
-        daemon.silent_from["act"] = 25
-        agent = asyncio.create_task(live(sock, lambda daemon: Runbook(daemon).run()))
-        await daemon.until(lambda: daemon.count("act") >= 25)
-        agent.cancel()
-        await asyncio.gather(agent, return_exceptions=True)
-    daemon.begin_epoch()
-    assert await run_runbook(daemon) == 0
-    assert (daemon.folder / "log").read_text().split() == [str(n) for n in range(30)]
 
 
 async def test_a_step_that_fails_is_left_to_a_person_at_whose_word_it_runs_again(make, run_runbook):

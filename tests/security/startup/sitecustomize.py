@@ -1,4 +1,4 @@
-"""What tests change in the nursery from outside: the built-in agent, PID namespaces, the switches of CLIs.
+"""What tests change in the nursery from outside: the built-in agent, PID namespaces.
 
 On PYTHONPATH of a daemon that is under attack; only in its nursery does it do anything.
 """
@@ -33,7 +33,3 @@ if "clew_worker.cell.nursery" in sys.orig_argv:
     clew_worker.agent.runbook.main = attacking
     if Path(__file__).with_name("guard").exists():
         namespaces.possible = lambda **_: False
-    if Path(__file__).with_name("own_tools").exists():
-        from unguarded_clis import unguard
-
-        unguard()
