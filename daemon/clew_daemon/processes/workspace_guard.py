@@ -5,8 +5,10 @@ real ones (links resolved when the goal was accepted), so a link on the way is a
 ends anything.
 """
 
+import fcntl
 import os
 import stat
+import struct
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,22 @@ from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import is_shortage
+
+# Who works in a folder: a shared record lock (of an open file description, fcntl(2)) on the byte whose number is
+# the daemon's pid; a folder allows no exclusive one, so each daemon puts its mark and then looks for those of others.
+# It is no flock(2), which an action's own `flock .` would wait for, and no file, which an action could remove.
+
+_LOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
+_FIRST = 1 << 40  # the byte of pid 0, which no one else locks of a folder
+_PIDS = 1 << 23  # more than pid_max can be
+
+
+def _lock(fd: int, what: int, kind: int, start: int, length: int) -> tuple[int, int]:
+    """Set, remove or look for a lock; returns the kind and the start of the one that is in the way."""
+    answer = fcntl.fcntl(fd, what, struct.pack(_LOCK, kind, os.SEEK_SET, start, length, 0))
+    found = struct.unpack(_LOCK, answer)
+    return found[0], found[2]
+
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -117,6 +135,7 @@ class WorkspaceGuard:
 
     def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
         self._workspace = workspace
+        self._fd = fd
         # closed with the last reference, too: it may be opened in a thread whose caller was cancelled meanwhile
         self._closed = weakref.finalize(self, os.close, fd)
         self.made = made
@@ -139,8 +158,22 @@ class WorkspaceGuard:
         """Return what is wrong with its place, None if it is there."""
         return missing(self._workspace, self.identity)
 
+    def occupy(self) -> str:
+        """Mark it as in use until it is closed; return who else uses it, "" for no one, or if there are no locks."""
+        fd, me = self._fd, os.getpid()
+        try:
+            _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_RDLCK, _FIRST + me, 1)
+            kind, start = _lock(fd, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, _FIRST, _PIDS)
+            if kind == fcntl.F_UNLCK:
+                return ""
+            _lock(fd, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, _FIRST + me, 1)
+        except OSError:
+            return ""
+        other = start - _FIRST
+        return "another goal of this daemon" if other == me else f"another clew (process {other})"
+
     def close(self) -> None:
-        """Close the folder; legal at any time."""
+        """Close the folder and remove the mark; legal at any time."""
         self._closed()
 
 

@@ -234,7 +234,7 @@ class GoalRun:
         return ask(state, "cannot_start", fault=fault) if fault else None
 
     async def _enter(self, core: Core) -> workspace_guard.WorkspaceGuard | None:
-        """Open the goal's folder, and record which it is; None where it cannot be worked in."""
+        """Open the goal's folder, for this daemon alone, and record which it is; None where it cannot be worked in."""
         state = core.state
         path, known, make = state.spec.workspace, state.workspace, state.may_make
         try:
@@ -244,6 +244,11 @@ class GoalRun:
             return None
         if isinstance(found, workspace_guard.Missing):
             await block_missing(self._d.goals, core, found)
+            return None
+        if other := found.occupy():
+            found.close()
+            why = f"{other} works in {path}; this goal waits until it is done"
+            await self._conclude(core, endings.Ended("temporary", why))
             return None
         if known is None or found.made or found.identity.boot != known.boot:
             by = "made" if found.made else "start"

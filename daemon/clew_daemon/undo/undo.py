@@ -185,7 +185,7 @@ def rows_of(parts: DaemonParts, goal: str) -> Rows:
 async def visit(parts: DaemonParts, core: Core) -> AsyncIterator[WorkspaceVisit]:
     """Enter a goal's workspace with an executor, which is ended with everything that it started.
 
-    Raises VisitFailed where another folder is there, or no executor can be started.
+    Raises VisitFailed where another folder is there, something else works in it, or no executor can be started.
     """
     state = core.state
     try:
@@ -197,6 +197,8 @@ async def visit(parts: DaemonParts, core: Core) -> AsyncIterator[WorkspaceVisit]
     if isinstance(guard, workspace_guard.Missing):
         raise VisitFailed(guard.detail)
     with contextlib.closing(guard):
+        if other := guard.occupy():
+            raise VisitFailed(f"{other} works in {state.spec.workspace}")
         async with visit_within(parts, core, guard) as there:
             yield there
 
