@@ -91,6 +91,7 @@ STATUS, CHANGE = ControlHandlers._status, partial(GoalChanges.change, verb="paus
         (STATUS, {"limit": "3"}, "limit"),
         (STATUS, {"goals": "a"}, "goals"),
         (GoalChanges.feedback, {"goal": "a"}, "text"),
+        (STATUS, {"limit": "3", "goal": 5}, "goal`: .+; `limit"),
         (CHANGE, {"goals": ["a", 1]}, "goals"),
         (CHANGE, {"goal": "a", "all": "no"}, "all"),
         (partial(ControlHandlers._move_strategy, to="archive"), {}, "id"),

@@ -151,7 +151,7 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "clew feedback goal-1" in text
     assert "  - [#] another (1 failed attempt)" in text
     assert "## Replaced by replans" in text
-    assert "- 1.1 failed 1 time\n" in text
+    assert "- 1.1 failed once\n" in text
 
 
 def test_keys_and_control_characters_do_not_come_through(agent):
@@ -289,4 +289,4 @@ def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(timed):
 def test_a_step_that_was_cut_off_says_how_far_it_had_come(agent):
     ran = Action("run_cmd", {"cmd": "up"}, "interrupted", 3, iso(AT))
     said = questions.step(agent.state, ran, cause="killed", said="0 failed\nsent 3 of 7\n").text
-    assert "It printed: 0 failed\nIts last line of output: sent 3 of 7\n" in said
+    assert "It printed, among others: 0 failed\nLast line of its output: sent 3 of 7\n" in said

@@ -85,7 +85,7 @@ SECTIONS = {
         ("proof", "evidence", "Show what a goal's label says, and accept what it asks about."),
         ("loops", "evidence", "Show the loops that were detected, with the evidence."),
         ("context", "goals", "Show exactly what the agent's LLM would be shown now."),
-        ("logs", "goals", "Show the last lines of the log, or follow it."),
+        ("logs", "goals", "Show what the daemon did and why, line by line (-f: as it happens)."),
     ],
     "steering": [
         ("pause", "steering", "Stop goals until `clew continue`, after the running action."),

@@ -23,6 +23,7 @@ RUNBOOK_DONE = (
 )
 WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
 
+FAULTS_SHOWN, FAULT_CHARS = 10, 100
 ANSWER_S = 20.0
 """How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
 
@@ -89,8 +90,9 @@ def handler(
         try:  # as JSON, in which a list is a tuple although nothing is coerced
             answering: Awaitable[Answer] = adapter.validate_json(to_json(params), strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ControlError(f"{method}: `{first['loc'][0]}`: {first['msg']}") from None
+            faults = {(str(one["loc"][0])[:FAULT_CHARS], one["msg"]) for one in error.errors()}
+            shown = "; ".join(f"`{name}`: {what}" for name, what in sorted(faults)[:FAULTS_SHOWN])
+            raise ControlError(f"{method}: {shown}") from None
         work = asyncio.ensure_future(answering)
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         if record is None:

@@ -28,7 +28,7 @@ from clew_shared.text.plain import recordable
 from clew_shared.views.goal_view import Left, LeftEntry
 
 LOCK_NAME = ".clew.lock"
-REJECTED = "rejected"
+REJECTED, ERROR = "rejected", ".error.txt"
 SUFFIXES = (".md", ".txt")
 MAX_BYTES = 1024 * 1024
 MAX_NAMES = 10_000  # Looked at in one round, or listed; the others' turn comes when these are gone
@@ -184,7 +184,7 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
     claimed, is judged again, and takes the place where its text already lies.
     """
     rejected.mkdir(parents=True, exist_ok=True)
-    target = _free_name(rejected, found.name)
+    target = next(path for path in _places(rejected, found.name) if not os.path.lexists(path))
     write_whole(error_path(target), visible(error).rstrip("\n") + "\n")
     if _is_as_read(found):
         with suppress(FileNotFoundError):
@@ -193,8 +193,19 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
     return None
 
 
+def settle(rejected: Path, name: str) -> None:
+    """Remove the error texts of files that were rejected under this name: one that could be used came since.
+
+    The files stay where they are; without its text none is listed any more.
+    """
+    for place in islice(_places(rejected, name), SHOWN_MAX):
+        with suppress(OSError):
+            if _error_text(place).startswith(f"{visible(name)} "):  # else the file's own name
+                error_path(place).unlink()
+
+
 def error_path(rejected: Path) -> Path:
-    return rejected.with_name(f"{rejected.name}.error.txt")
+    return rejected.with_name(f"{rejected.name}{ERROR}")
 
 
 def _refuse_written(path: Path) -> None:
@@ -217,11 +228,10 @@ def _refuse_written(path: Path) -> None:
                 raise BeingWritten(path) from None
 
 
-def _free_name(folder: Path, name: str) -> Path:
-    """Find the first of NAME, NAME-2, … that no file bears; an error text alone does not count."""
-    free = folder / name
-    further = (free.with_stem(f"{free.stem}-{number}") for number in count(2))
-    return next(path for path in chain([free], further) if not os.path.lexists(path))
+def _places(folder: Path, name: str) -> Iterator[Path]:
+    """Yield NAME, NAME-2, …: a rejected file has the first that no file bears; an error text alone does not count."""
+    first = folder / name
+    return chain([first], (first.with_stem(f"{first.stem}-{number}") for number in count(2)))
 
 
 # -- entries that will not become goals, for `status` and `doctor`, with or without a daemon: it only looks
@@ -231,10 +241,15 @@ REASON_CHARS, REASON_BYTES = 500, 4_096
 
 
 def left(inbox: Path) -> Left:
-    """Return what is rejected, and what lies in the inbox and will not be taken; the newest first."""
-    found = [(at_ns, path, True, "") for at_ns, path in _entries(inbox / REJECTED, (".error.txt",))]
-    for at_ns, path in _entries(inbox, (".tmp", ".part", "~")):
-        if path.name != REJECTED and (why := _why_not(path)):
+    """Return what is rejected, and what lies in the inbox and will not be taken; the newest first.
+
+    A rejected file without its error text is not listed: see `settle`.
+    """
+    rejects = {path: at_ns for at_ns, path in _entries(inbox / REJECTED)}
+    found = [(at, path, True, "") for path, at in rejects.items() if error_path(path) in rejects]
+    for at_ns, path in _entries(inbox):
+        is_meant = path.name == REJECTED or path.name.endswith((".tmp", ".part", "~"))
+        if not is_meant and (why := _why_not(path)):
             found.append((at_ns, path, False, why))
     found.sort(key=lambda one: -one[0])
     shown = [
@@ -244,11 +259,11 @@ def left(inbox: Path) -> Left:
     return {"inbox": shown, "inbox_total": len(found)}
 
 
-def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path]]:
-    """Yield the entries of a folder that are not hidden and end otherwise, with their times in ns."""
+def _entries(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the entries of a folder that are not hidden, with their times in ns."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in islice(entries, MAX_NAMES):
-            if not (entry.name.startswith(".") or entry.name.endswith(without)):
+            if not entry.name.startswith("."):
                 with suppress(OSError):
                     at_ns = entry.stat(follow_symlinks=False).st_mtime_ns
                     yield at_ns, folder / entry.name
@@ -266,12 +281,14 @@ def _why_not(path: Path) -> str:
     return ""
 
 
+def _error_text(path: Path) -> str:
+    with os.fdopen(os.open(error_path(path), _READING | os.O_NOFOLLOW), "rb") as stream:
+        return stream.read(REASON_BYTES).decode("utf-8", "replace")
+
+
 def _reason(path: Path) -> str:
-    with (
-        suppress(OSError),
-        os.fdopen(os.open(error_path(path), _READING | os.O_NOFOLLOW), "rb") as stream,
-    ):
-        return in_one_line(stream.read(REASON_BYTES).decode("utf-8", "replace"))
+    with suppress(OSError):
+        return in_one_line(_error_text(path))
     return "no reason was kept"
 
 

@@ -241,6 +241,7 @@ class Inbox:
         """Remove a file that is a goal, and reject any other."""
         try:
             if not refusal:
+                files.settle(self.folder / files.REJECTED, one.name)
                 files.remove(one)
             elif files.reject(one, self.folder / files.REJECTED, refusal):
                 error = files.in_one_line(refusal)

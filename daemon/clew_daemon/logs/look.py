@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.record.moment import local
-from clew_shared.text.words import ending, loop, one_line, refusal, warned
+from clew_shared.text.words import cut_off, ending, loop, one_line, refusal, warned
 
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
@@ -35,7 +35,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
 # How a code is put into words, by the event and the key that has it.
 _WORDS = {
     ("worker.exited", "reason"): ending,
-    ("action.interrupted", "reason"): ending,
+    ("action.interrupted", "reason"): cut_off,
     ("attempt.ended", "reason"): ending,
     ("attempt.started", "reason"): ending,
     ("action.blocked", "reason"): refusal,

@@ -70,6 +70,7 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
+WORKERS = "- workers: {} (a stop, the daemon's death and an attempt begin one, but are no restart)"
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 HOW_TO_CHECK = (
@@ -252,12 +253,14 @@ def _loop(entry: Mapping[str, Any]) -> str:
     what = f" {code(words.signature_text(signature))}" if signature else ""
     count = entry["attempt_count"]
     often = f", {_counted(count, 'time')}" if count else ""
-    return f"- {words.loop(entry['kind'])}{what}{often}"
+    at = f"{local(entry['timestamp'])}, {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
+    return f"- {at}: {words.loop(entry['kind'])}{what}{often}"
 
 
 def _restarts(state: State) -> list[str]:
+    continued = state.attempts.actions_granted > 0
     failed = [
-        f"- {t}.{s} failed {_counted(subtask.attempts, 'time')}"
+        f"- {t}.{s} {words.failed_times(subtask.attempts, continued=continued)}"
         for t, task in enumerate(state.goal.tasks, 1)
         for s, subtask in enumerate(task.subtasks, 1)
         if subtask.attempts
@@ -265,7 +268,9 @@ def _restarts(state: State) -> list[str]:
     again = [f"- {inline(words.rerun_text(asdict(one)))}" for one in state.attempts.reruns]
     begun = state.attempts.fresh_starts[-FRESH_STARTS_SHOWN:]
     total = [f"- fresh starts: {state.attempts.total}"] if begun else []
-    return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
+    known = [f"- restarts: {state.restarts}"]
+    known += [WORKERS.format(state.epoch)] if state.epoch > state.restarts + 1 else []
+    return [*known, *again, *failed, *total, *map(_fresh_start, begun)]
 
 
 def _fresh_start(one: AttemptState) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, paragraph
-from clew_daemon.reading.queries import ledger_if_any, open_ledger
+from clew_daemon.reading.queries import goal_state, ledger_if_any, open_ledger
 from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
@@ -85,10 +85,20 @@ def verdict(action: Action) -> str:
     return str(action["verdict"])
 
 
-def action_lines(goal: str, action: Action) -> list[Line]:
-    """Return the lines of an action; its whole output comes last."""
+def hint_of(instance: Instance, goal: str, action: Action) -> str:
+    """Return in a line that the sandbox may be why an action failed, "" where nothing says so."""
+    from clew_daemon.host.hidden import hidden
+
+    if action["result"] not in ("failure", "error"):
+        return ""
+    workspace, settings = goal_state(instance, goal).spec.workspace, instance.settings_for_display
+    return hidden(action["output"] or "", workspace, instance.places, settings.sandbox)
+
+
+def action_lines(goal: str, action: Action, hint: str = "") -> list[Line]:
+    """Return the lines of an action; its whole output comes last, `hint` is why it may have failed."""
     from clew_shared.record.moment import local
-    from clew_shared.text.words import ending, ordinal
+    from clew_shared.text.words import cut_off, ordinal
 
     result, is_refused = action["result"] or "running", action["verdict"] == "blocked"
     is_cut_off = result == "interrupted"
@@ -103,8 +113,9 @@ def action_lines(goal: str, action: Action) -> list[Line]:
         "rationale": action["rationale"],
         "verdict": verdict(action),
         "signature": action["signature"] if is_refused else "",
-        "interrupted": f"{ending(action['reason'])}; its effect is unknown" if is_cut_off else "",
+        "interrupted": f"{cut_off(action['reason'])}; its effect is unknown" if is_cut_off else "",
         "the agent was told": action["message"],
+        "perhaps": hint,
     }
     head = (f"#{action['seq']}  {clean(action['name'])}  ", "bold")
     lines: list[Line] = [[head, (result, RESULT_STYLE.get(result, ""))]]

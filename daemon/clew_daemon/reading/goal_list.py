@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ENDED = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160
+STATUS_CHARS = len("completed, unverified")
 NEEDS_SHOWN = 5
 IDLE_SHOWN = 3  # the number of steps without anything new from which a list says so
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
@@ -72,12 +73,21 @@ def now_text(goal: GoalView, at: float) -> str:
     if goal["waiting"]:
         return f"waits {why}" if why.startswith("until") else f"waits for {why}"
     if standing(goal) == STOPPED:
-        return "continues when the daemon runs"
+        return goal["reason"] or "continues when the daemon runs"
     if goal["status"] == "in_progress" and (now := goal["now"]):
         idle = goal["since_gain"] or 0
         vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
         return f"{goal['subtask'] or goal['description']}: {activity(now, at)}{vain}"
+    if label := _status(goal)[1]:
+        return f"{goal['description']} ({label})"
     return why or str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
+
+
+def _status(goal: GoalView) -> tuple[str, str]:
+    """Return a goal's status in a word or two, and what more its label says."""
+    told = standing(goal)
+    head, _, label = told.partition(", ") if len(told) > STATUS_CHARS else (told, "", "")
+    return head, label
 
 
 def counts(goal: GoalView) -> str:
@@ -91,25 +101,24 @@ def counts(goal: GoalView) -> str:
 
 def status_cells(goal: GoalView) -> Line:
     """Return the cells of a goal's row but the last one: its id, status, progress, age and agent."""
-    mark = " [!]" if goal["status"] == "failed" else ""
     return [
         (clean(goal["id"]), ""),
-        (clean(standing(goal)) + mark, status_style(goal)),
+        (clean(_status(goal)[0]), status_style(goal)),
         (percent(goal["progress"]), ""),
         (roughly(goal["age_s"] or 0.0), "dim"),
         (clean(goal["agent"] or "-"), ""),
     ]
 
 
-def overview(goals: Sequence[GoalView], at: float | None = None) -> list[Line]:
-    """Return the rows of a list of goals, [] without goals; `at` is now, in seconds since 1970."""
+def overview(goals: Sequence[GoalView], at: float | None = None, width: int = 0) -> list[Line]:
+    """Return a list of goals, [] without goals; `at` is now, in seconds since 1970, `width` the terminal's, or 0."""
     at = time.time() if at is None else at
     head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
     rows = []
     for goal in goals:
         more = f" ({found})" if (found := counts(goal)) else ""
         rows.append([*status_cells(goal), (short(now_text(goal, at), LISTED_CHARS) + more, "")])
-    return columns([[(title, "bold") for title in head], *rows]) if rows else []
+    return columns([[(title, "bold") for title in head], *rows], width=width) if rows else []
 
 
 def listed(found: GoalList) -> list[GoalView]:
@@ -127,15 +136,23 @@ def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
 
 
 def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
-    """Return a line that names the goals that need a person, [] where none does."""
-    asking = [clean(goal["id"]) for goal in goals if goal["needs_person"]]
-    if not asking:
+    """Return a line that names the goals that need a person, and one for those that failed and can be continued."""
+    given = list(goals)
+    asking = [clean(goal["id"]) for goal in given if goal["needs_person"]]
+    failed = [clean(goal["id"]) for goal in given if goal["status"] == "failed"]
+    verb = "needs you" if len(asking) == 1 else "need you"
+    return [
+        *_names_line(asking, verb, "bold magenta", "what to answer"),
+        *_names_line(failed, "failed", "bold red", "why, and how to continue"),
+    ]
+
+
+def _names_line(goals: Sequence[str], verb: str, style: str, shows: str) -> list[Line]:
+    if not goals:
         return []
-    verb = "needs" if len(asking) == 1 else "need"
-    shown = ", ".join(asking[:NEEDS_SHOWN]) + (", …" if len(asking) > NEEDS_SHOWN else "")
-    how = f"; `clew status {asking[0]}` shows what to answer"
-    head = f"{counted(len(asking), 'goal')} {verb} you: "
-    return [[(head, "bold magenta"), (shown, ""), (how, "dim")]]
+    shown = ", ".join(goals[:NEEDS_SHOWN]) + (", …" if len(goals) > NEEDS_SHOWN else "")
+    how = f"; `clew status {goals[0]}` shows {shows}"
+    return [[(f"{counted(len(goals), 'goal')} {verb}: ", style), (shown, ""), (how, "dim")]]
 
 
 def daemon_lines(daemon: Mapping[str, Any]) -> list[Line]:

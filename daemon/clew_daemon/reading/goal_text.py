@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clew_daemon.reading.goal_list import ENDED, activity, stands_for, status_style
+from clew_daemon.reading import goal_list
+from clew_daemon.reading.goal_list import ENDED, stands_for, status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local
+from clew_shared.text import words
 from clew_shared.text.plain import percent
-from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 from clew_shared.views.goal_view import (
     MARKS,
     PAUSED,
+    STOPPED,
     GoalDetail,
     GoalView,
     Snapshots,
@@ -29,6 +31,7 @@ from clew_shared.views.goal_view import (
 )
 
 BAR_CHARS = 20
+LEGEND = {"[!]": "failed", "[#]": "needs you", "[-]": "skipped"}
 HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check CMD`, adds some"
 
 
@@ -42,7 +45,10 @@ def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None)
         *head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_attempt_lines(detail),
-        *([("again: ", "bold yellow"), (clean(rerun_text(one)), "")] for one in detail["reruns"]),
+        *(
+            [("again: ", "bold yellow"), (clean(words.rerun_text(one)), "")]
+            for one in detail["reruns"]
+        ),
         *(paragraph("no snapshot: ", missing, "bold yellow") if missing else []),
         *_tree_lines(detail),
         *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
@@ -55,7 +61,7 @@ def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None)
 def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     """Return what the goal is, its status and progress, and what it does now."""
     progress, attempt = detail["progress"], detail["attempt"]
-    bar = ("#" * round(progress * BAR_CHARS)).ljust(BAR_CHARS, ".")
+    bar = ("#" * int(progress * BAR_CHARS)).ljust(BAR_CHARS, ".")
     known = {"epoch": detail["epoch"], "pid": detail["pid"]}
     facts = [f"{name} {number}" for name, number in known.items() if number]
     limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
@@ -72,7 +78,9 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
         ],
     ]
     if now := detail["now"]:
-        lines.append([("now: ", "bold"), (activity(now, at), "cyan")])
+        lines.append([("now: ", "bold"), (goal_list.activity(now, at), "cyan")])
+    if standing(detail) == STOPPED:
+        lines += paragraph("next: ", goal_list.now_text(detail, at))
     return lines
 
 
@@ -101,7 +109,7 @@ def _fact_lines(detail: GoalDetail, report: str, at: float) -> list[Line]:
     verified, before = detail["verified"], detail["passed_before"]
     if detail["status"] == "completed" and verified is not None:
         label, how = ("verified", "all checks passed") if verified else ("unverified", HOW_TO_CHECK)
-        how += f"; {passed_before(before)}" if verified and before else ""
+        how += f"; {words.passed_before(before)}" if verified and before else ""
         style = "green" if verified and not before else "yellow"
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
@@ -114,7 +122,7 @@ def _attempt_lines(detail: GoalDetail) -> list[Line]:
         return []
     last = begun[-1]
     number, facts = last["attempt"], [last["rung"], *ground_facts(last["restored"], "", ())]
-    lines = paragraph(f"attempt {number - 1} ended: ", ending(last["reason"]), "bold yellow")
+    lines = paragraph(f"attempt {number - 1} ended: ", words.ending(last["reason"]), "bold yellow")
     if shown := ", ".join(clean(fact) for fact in facts if fact):
         lines.append([(f"{INDENT}attempt {number}: {shown}", "dim")])
     for fact in ground_facts(0, last["kept"], last["left"]):
@@ -133,7 +141,6 @@ def _tree_lines(detail: GoalDetail) -> list[Line]:
     """Return tasks and subtasks with their marks; the running action is below its subtask."""
     lines: list[Line] = []
     here = (detail["current_task_idx"], detail["current_subtask_idx"])
-    said = (detail["question"], detail["reason"])
     for t, task in enumerate(detail["goal"]["tasks"]):
         done = [one["status"] in ("completed", "skipped") for one in task["subtasks"]]
         share = f"  {percent(sum(done) / len(done))}" if done else ""
@@ -143,12 +150,19 @@ def _tree_lines(detail: GoalDetail) -> list[Line]:
             number = (f" {t + 1}.{s + 1}", "dim")
             name = (f" {clean(subtask['description'])}", "")
             lines.append([(INDENT, ""), _mark(subtask, detail), number, name])
-            lines += _failure_lines(subtask, said)
+            lines += _failure_lines(subtask, detail)
             if (t, s) == here and detail["status"] == "in_progress":
                 for flight in detail["in_flight"]:
-                    shown = f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
+                    shown = f"#{flight['seq']} {short(shown_action(flight), words.ACTION_CHARS)}"
                     lines.append([("          ", ""), (shown, "cyan")])
-    return lines
+    return [*lines, *_legend(lines)]
+
+
+def _legend(tree: Iterable[Line]) -> list[Line]:
+    """Return what the marks of a tree mean, the less common ones that are in it."""
+    seen = {text for line in tree for text, _ in line[:2]}
+    told = [f"{mark} {what}" for mark, what in LEGEND.items() if mark in seen]
+    return [[(", ".join(told), "dim")]] if told else []
 
 
 def _mark(step: Step | Task, detail: GoalDetail) -> Span:
@@ -158,16 +172,16 @@ def _mark(step: Step | Task, detail: GoalDetail) -> Span:
 
 def shown_action(action: Mapping[str, Any]) -> str:
     """Return an action as people read it: the command itself, or the tool and what it is about."""
-    return str(action.get("text") or action_text(action["name"], action.get("args") or {}))
+    return str(action.get("text") or words.action_text(action["name"], action.get("args") or {}))
 
 
-def _failure_lines(subtask: Step, said: Iterable[str | None]) -> list[Line]:
+def _failure_lines(subtask: Step, detail: GoalDetail) -> list[Line]:
     times = subtask["attempts"] or 0
     if not times or subtask["status"] == "completed":
         return []
     failure = subtask["last_failure"] or ""
-    failed = f"{INDENT * 2}failed {counted(times, 'time')}"
-    if not failure or is_told(failure, *said):
+    failed = f"{INDENT * 2}{words.failed_times(times, continued=detail['continued'])}"
+    if not failure or is_told(failure, detail["question"], detail["reason"]):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")
 
@@ -176,7 +190,7 @@ def _check_lines(detail: GoalDetail) -> list[Line]:
     lines: list[Line] = []
     before, checks = detail["passed_before"], detail["checks"]
     if not checks:
-        lines += [[(clean(passed_before([name])), "yellow")] for name in before]
+        lines += [[(clean(words.passed_before([name])), "yellow")] for name in before]
     for name, check in checks.items():
         proves = ", as before any work: it proves nothing" if name in before else ""
         verdict = _verdict(check["passed"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,8 @@ RESULT_STYLE = {
 }
 
 
+LAST_CHARS = 30
+"""The least room of a table's last column, beside the others."""
 HANGING = 4
 """The indentation of the later parts of a wrapped line, in columns beyond that of the first one."""
 
@@ -71,6 +74,11 @@ def print_lines(lines: Iterable[Line]) -> None:
     for line in lines:
         for part in wrapped(line, console.width):
             console.print(part, soft_wrap=True)
+
+
+def room() -> int:
+    """Return the width of the terminal; 0 in a pipe, where lines are as long as they are."""
+    return shutil.get_terminal_size().columns if on_terminal() else 0
 
 
 def show(value: Any, lines: Iterable[Line | str], *, as_json: bool, failed: bool = False) -> None:
@@ -117,8 +125,12 @@ def _breaks(text: str, width: int, hang: int) -> list[int]:
     return found
 
 
-def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
-    """Return rows as lines with aligned columns; the last column is not padded."""
+def columns(rows: Sequence[Sequence[Span]], gap: str = "  ", width: int = 0) -> list[Line]:
+    """Return rows as lines with aligned columns; the last column is not padded.
+
+    Where the rows are wider than `width` (0: any is), and little of it is left for the last column, that has a line of
+    its own, and so have, on a narrow terminal, all columns but the first.
+    """
     widths = [max(width_of(row[i][0]) for row in rows) for i in range(len(rows[0]))] if rows else []
     lines: list[Line] = []
     for *cells, last in rows:
@@ -127,7 +139,16 @@ def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
             (text + " " * (wide - width_of(text)) + gap, style) for (text, style), wide in room
         ]
         lines.append([*padded, last])
-    return lines
+    fixed = sum(widths[:-1]) + len(gap) * len(widths[:-1])
+    widest = max((sum(width_of(text) for text, _ in line) for line in lines), default=0)
+    if not width or widest <= width or fixed + LAST_CHARS <= width:
+        return lines
+    apart: list[Line] = []
+    for *cells, last in lines:
+        close = [(f"{text.rstrip()}{gap}", style) for text, style in cells[1:]]
+        apart += [cells] if fixed <= width else [cells[:1], [(INDENT, ""), *close]]
+        apart.append([(INDENT, ""), last])
+    return apart
 
 
 def width_of(text: str) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     View = TypeVar("View", GoalView, GoalDetail)
 
 OWN_CHANGES_S = 3.0
+ASKS = "asks you when the daemon runs: the step `{action}` was cut off"
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
     "was deleted, `[ledger] keep_days` after its end; its report and its workspace are still there"
@@ -140,7 +141,7 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     with ledger_if_any(instance) as reader:
         if reader is not None:
             shown, left_out = listed(load_listed(reader).values(), limit)
-            goals = _at_rest(reader, shown, status_view)
+            goals = _at_rest(instance, reader, shown, status_view)
     inbox, more = left(instance.places.inbox), left_out > 0
     return {"daemon": None, "goals": goals, "more": more, "left_out": left_out, **inbox}
 
@@ -154,14 +155,16 @@ def one_goal(instance: Instance, goal: str) -> OneGoal:
 
         state = goal_state(instance, goal)
         with open_ledger(instance) as reader:
-            [detail] = _at_rest(reader, [state], goal_detail)
+            [detail] = _at_rest(instance, reader, [state], goal_detail)
         limit = limits_of(state, instance.settings_for_display).attempts
         answer = {"daemon": None, "goal": {**detail, "attempt_limit": limit}}
     return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
 
 
-def _at_rest(reader: Reader, states: list[State], view: Callable[..., View]) -> list[View]:
-    """Return views of goals while no worker runs; what they wait for is found by the rule of the daemon."""
+def _at_rest(
+    instance: Instance, reader: Reader, states: list[State], view: Callable[..., View]
+) -> list[View]:
+    """Return views of goals while no worker runs; what comes of each is found by the rules of the daemon."""
     from clew_daemon.record.dependencies import KnownGoals
     from clew_daemon.record.store import load_listed
     from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
@@ -173,9 +176,22 @@ def _at_rest(reader: Reader, states: list[State], view: Callable[..., View]) -> 
     views = []
     for state in states:
         why, stuck = waits_for(state, goals, (), now)
-        why = "waits for the daemon" if why == FOR_A_WORKER else why
+        why = "waits for the daemon" if why == FOR_A_WORKER else why or _asks(instance, state)
         views.append(view(state, now, why, stuck=stuck))
     return views
+
+
+def _asks(instance: Instance, state: State) -> str:
+    """Return what the next daemon asks about a runbook's step that was cut off, "" where it just continues."""
+    from clew_daemon.record.goal_limits import has_runbook
+    from clew_shared.core.journal import to_ask_about
+    from clew_shared.record.model import GoalStatus
+    from clew_shared.text.words import action_text
+
+    step = to_ask_about(state) if state.goal.status == GoalStatus.IN_PROGRESS else None
+    if step is None or not has_runbook(state, instance.settings_for_display):
+        return ""
+    return ASKS.format(action=action_text(step.name, step.args))
 
 
 def _without_worker(state: State) -> State:

@@ -12,10 +12,12 @@ has changed nothing there.
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from clew_daemon.host.hidden import hidden
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.record.changed_files import changed_by
 from clew_daemon.record.pages import event_at
@@ -32,12 +34,13 @@ from clew_shared.record.model import Action, Result
 from clew_shared.record.scope import UNKNOWN
 from clew_shared.record.state import InFlight
 from clew_shared.text.redact import redact, redacted
-from clew_shared.text.words import ending
+from clew_shared.text.words import cut_off
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Judged, Noted
 from clew_shared.wire.executor import ActionDone, DigestRequest, RunRequest
 
+HINT_S = 2.0  # How long a question waits for a look at the paths that a step has named
 CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
 CUT_OFF = ActionOutcome(
     result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
@@ -257,19 +260,18 @@ async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:
     event = decode(end.body) if end else None
     cause = ""
     if isinstance(event, ev.ActionInterrupted):
-        stopped = event.reason == "stopped"
-        cause = "its worker was stopped" if stopped else ending(event.reason)
+        cause = cut_off(event.reason)
         cause += f": {event.detail}" if event.detail else ""
     changed = None if ran.changed is None else plain_paths(ran.paths)
     if ran.result == Result.INTERRUPTED:
         changed = await _changed_by_interrupted(epoch, ran)
+    said, hint = output_of(ledger, goal, ran.seq) or "", ""
+    with suppress(OSError, ValueError, TimeoutError):
+        async with asyncio.timeout(HINT_S):
+            known = (epoch.core.state.spec.workspace, epoch.parts.places, epoch.settings.sandbox)
+            hint = await asyncio.to_thread(hidden, said, *known)
     asked = questions.step(
-        epoch.core.state,
-        ran,
-        refused=refused,
-        cause=cause,
-        said=output_of(ledger, goal, ran.seq) or "",
-        changed=changed,
+        epoch.core.state, ran, refused=refused, cause=cause, said=said, changed=changed, hint=hint
     )
     await epoch.record(lambda core: core.ask_about_step(ran, asked, time.time()))
 

@@ -285,6 +285,14 @@ def needs_word(state: State, name: str) -> Action | None:
     return None if len(since) <= state.spec.retries else last
 
 
+def to_ask_about(state: State) -> Action | None:
+    """Return the step of a runbook that a person is asked about, were its worker to end now, and another to begin."""
+    ran = _ran(state)
+    if flights := list(state.in_flight.values()):
+        return None if state.spec.on_interrupt == "retry" else flights[-1].action
+    return needs_word(state, signature_of(state, ran[-1])) if ran else None
+
+
 def has_retries(state: State) -> bool:
     """Return whether the step that failed last may run again, as the goal file says."""
     ran = _ran(state)

@@ -56,6 +56,7 @@ CHOICES = {  # what a person can do: in words, and the command
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
     "show": ("see all of its output", "clew show {goal} {seq}"),
+    "end": ("see the end of its output", "clew show {goal} {seq}"),
     "diff": ("see what it changed", "clew diff {goal}"),
     "look": ("if it should run again, from its beginning", "clew continue {goal}"),
     "ticked": ("if it did its work, tick its item (`[x]`), then continue", "clew edit {goal}"),
@@ -139,9 +140,13 @@ def step(
     refused: str = "",
     cause: str = "",
     said: str = "",
-    changed: Sequence[str] | None = None,
+    changed: list[str] | None = None,
+    hint: str = "",
 ) -> Question:
-    """Return what is asked of a step that must not run again; it printed `said`, `changed` files (None: unknown)."""
+    """Return what is asked of a step that must not run again; it changed `changed`, None where that is not known.
+
+    `said` is its output, of one that was cut off the end, "" if the daemon died with it; `hint` is a likely cause.
+    """
     deaths = state.loops.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
@@ -159,15 +164,19 @@ def step(
     if changed is not None:
         label = "Changed in the workspace since" if is_cut_off else "It changed"
         what = f"{label}: {_names(changed) or 'no file of the workspace'}"
+    unknown = "What it printed is not known" if is_cut_off else "It printed nothing"
     facts = (
         f"It began at {local(ran.timestamp)}, as action #{ran.seq}, and {lasted}",
-        f"It printed: {told}" if told else "",
-        f"Its last line of output: {last}" if last != told else "",
+        f"It printed, among others: {told}" if told != last else "",
+        f"Last line of its output: {last}" if last else unknown,
+        hint,
         what,
         CUT_OFF if is_cut_off else "",
     )
-    choices = ("diff", "look", "ticked") if is_cut_off else ("step", "ticked", "edit")
-    asked = question(state, why, "show", *choices, facts=facts, seq=ran.seq)
+    choices = ("look", "ticked") if is_cut_off else ("step", "ticked", "edit")
+    exist = {"end" if is_cut_off else "show": last, "diff": is_cut_off and changed != []}
+    seen = [key for key, exists in exist.items() if exists]
+    asked = question(state, why, *seen, *choices, facts=facts, seq=ran.seq)
     return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
 
 

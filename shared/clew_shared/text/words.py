@@ -103,6 +103,14 @@ def ending(reason: str) -> str:
     return ENDINGS.get(reason, re.sub(r"\Aexit (?=\d+\Z)", "exit code ", reason))
 
 
+def cut_off(reason: str) -> str:
+    """Return why an action was cut off, and who died where the reason only says how."""
+    told = ending(reason)
+    if reason.startswith(("killed by", "exit ")):
+        return f"its worker {'was' if reason.startswith('killed') else 'ended with'} {told}"
+    return "its worker was stopped" if reason == "stopped" else told
+
+
 def refusal(reason: str) -> str:
     return REFUSALS.get(reason, reason)
 
@@ -189,7 +197,13 @@ def rerun_text(rerun: Mapping[str, Any]) -> str:
     runs = ", ".join(
         f"#{seq} {result}" for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
     )
-    return f"{place} ran {times(rerun['times'])}: {runs}, then #{rerun['seqs'][-1]}"
+    earlier = "…, " if rerun["times"] > len(rerun["seqs"]) else ""
+    return f"{place} ran {times(rerun['times'])}: {earlier}{runs}, then #{rerun['seqs'][-1]}"
+
+
+def failed_times(count: int, *, continued: bool) -> str:
+    """Return how often a subtask failed: that is counted from 0 again when a person continues its goal."""
+    return f"failed {times(count)}{' since you last continued it' if continued else ''}"
 
 
 _TELLS = re.compile(

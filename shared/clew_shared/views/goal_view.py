@@ -172,6 +172,7 @@ class GoalDetail(GoalView):
     replan_required: str | None
     set_aside: list[str]
     attempts: list[FreshStart]
+    continued: bool  # by a person: failures count from then
     reruns: list[Mapping[str, Any]]
     cost: Cost
     subtask_details: list[Mapping[str, Any]]

@@ -204,6 +204,7 @@ def goal_detail(
         replan_required=state.plan.replan_required or None,
         set_aside=state.replaced,
         attempts=list(map(_fresh_start_view, state.attempts.fresh_starts)),
+        continued=state.attempts.actions_granted > 0,
         reruns=list(map(asdict, state.attempts.reruns)),
         cost=_view(shapes.Cost, cost, llm_s=round(cost.llm_s, 3), active_s=round(cost.active_s, 3)),
         subtask_details=subtasks,

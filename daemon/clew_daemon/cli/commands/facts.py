@@ -52,7 +52,7 @@ INBOX_SHOWN_MAX = 10
 CGROUP_FIX = "for limits of memory: clew service install, or systemd-run --user --scope -p Delegate=yes clew run"
 IDENTITY_FIX = 'git config --global user.name "Your Name" and user.email, then clew restart: else git commit fails'
 BROKEN_CONFIG_FIX = "fix it, then run clew reload; the daemon keeps its settings until then, and cannot be restarted"
-REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
+REJECTED_FIX = "fix it and submit it again under its name, or delete it from inbox/rejected"
 HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"
 HERALD_START = "clew herald, or systemctl --user start clew-herald; nothing is sent until then"
 

@@ -1,6 +1,6 @@
 """Commands that show goals: `status`, `history`, `show`, `context` and `logs`.
 
-`status` asks the daemon; where none answers it shows the last state on record, and says so at the end.
+`status` asks the daemon; where none answers it says so, and shows the last state on record.
 """
 
 import json
@@ -39,7 +39,8 @@ POLL_S = 0.2
 def status(instance: Instance, goal: str | None, limit: int, every: bool) -> Shown:
     """Show the goals that have not ended and the last that have, or one goal's tree and progress.
 
-    Goals that need you come first, those that have ended last.
+    Goals that need you come first, those that have ended last. In a tree: [ ] pending, [>] in progress,
+    [x] completed, [!] failed, [#] needs you, [-] skipped.
     """
     view = one_goal(instance, goal) if goal else all_goals(instance, None if every else limit)
     return view, _status_lines(instance, view)
@@ -52,6 +53,8 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
     daemon = view["daemon"]
     if daemon:
         yield from goal_list.daemon_lines(daemon)
+    else:
+        yield goal_list.no_daemon_line(instance.holder)
     if "goal" in view:
         report = instance.report_of(view["goal"]["id"])
         yield from goal_lines({**view["goal"], "stopped": daemon is None}, report=report)
@@ -59,12 +62,10 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
         goals = goal_list.listed(view)
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
         yield from goal_list.inbox_lines(view["inbox"])
-        yield from goal_list.overview(goals) or [[(clean(none), "dim")]]
+        yield from goal_list.overview(goals, width=output.room()) or [[(clean(none), "dim")]]
         if left_out := view["left_out"]:
             yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
         yield from goal_list.needs_lines(goals)
-    if daemon is None:
-        yield goal_list.no_daemon_line(instance.holder)
 
 
 @reading(parameters.goal, parameters.limit())
@@ -103,7 +104,8 @@ SEQ_HELP = "As `clew history GOAL` lists it."
 def show(instance: Instance, goal: str, seq: int) -> Shown:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
     action = actions.whole_action(instance, goal, seq)
-    return {"goal": goal, "action": action}, actions.action_lines(goal, action)
+    hint = actions.hint_of(instance, goal, action)
+    return {"goal": goal, "action": action}, actions.action_lines(goal, action, hint)
 
 
 TURN_HELP = "Show the prompt of turn N instead, with what changed since the turn before."
@@ -142,7 +144,10 @@ LINES = click.IntRange(0, LINES_MAX)
     parameters.as_json,
 )
 def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
-    """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
+    """Show the daemon's log: what it did and why, line by line, where the other commands do not say enough.
+
+    It is readable on a terminal, JSON lines otherwise; one document with --json.
+    """
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
     if not follow and not (instance.log_file.exists() or rotated(instance.log_file).exists()):

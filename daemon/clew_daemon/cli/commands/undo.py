@@ -31,7 +31,10 @@ DEADLINE_S = 1800.0
     parameters.as_json,
 )
 def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
-    """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
+    """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff.
+
+    On a terminal, a long one is shown page by page: `q` leaves it.
+    """
     if stat and as_json:
         raise click.UsageError("use one of --stat and --json")
     at = parameters.position(instance, goal, subtask)

@@ -31,6 +31,7 @@ from clew_shared.text.validation import requirement
 
 BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX, SLUG_WORDS = 40, 3
+_LATIN = re.compile(r"LATIN SMALL (?:LETTER|LIGATURE) ([A-Z]{1,2})(?: WITH .+)?")
 # Words that say nothing in an id.
 FILLERS = (
     " a an the and or of to in into on at by for from with without that this it its is are be "
@@ -93,11 +94,17 @@ def goal_id(description: str, token: str, name: str = "") -> str:
     """Return the goal's name, or the first words of its description, and `token`: `[a-z0-9-]+`, `goal-7f3a` without."""
     slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
     if not slug:
-        ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
-        words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
+        folded = unicodedata.normalize("NFKD", description[:1000].casefold())
+        words = re.findall(r"[a-z0-9]+", "".join(map(_in_ascii, folded)))
         telling = [word for word in words if f" {word} " not in FILLERS] or words
         slug = "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
     return f"{slug}-{token}"
+
+
+def _in_ascii(char: str) -> str:
+    """Return a Latin letter without its stroke, a ligature as its letters; "" for an accent, or another script."""
+    found = _LATIN.fullmatch(unicodedata.name(char, ""))
+    return char if char.isascii() else found[1].lower() if found else ""
 
 
 def decoded(raw: bytes) -> str:

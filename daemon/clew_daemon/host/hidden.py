@@ -1,0 +1,44 @@
+"""Whether the sandbox may be why an action failed, by the end of what it printed."""
+
+import errno
+import os
+import re
+from itertools import islice
+from pathlib import Path
+
+from clew_daemon.config.places import Places
+from clew_shared.config.tables import SandboxSettings
+
+TAIL_CHARS, PATHS_MAX = 4_000, 20
+NOT_SHOWN = "It cannot use {}: actions see their workspace, system folders, and what `[sandbox] read` and `write` name"
+_SYSTEM = re.compile(r"/(usr|lib\w*|s?bin|etc|opt|nix|gnu|snap|proc|sys|dev|run)(/|$)")
+_PATH = re.compile(r"""/[^\s'"`:,;()<>]+""")
+_GONE = (os.strerror(errno.ENOENT), "Directory nonexistent")  # as dash says it
+_DENIED = tuple(map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)))
+
+
+def hidden(output: str, workspace: str, places: Places, sandbox: SandboxSettings) -> str:
+    """Return which path an action could not use since it is hidden or protected, in a line, "" for none.
+
+    A line of the output must say that a path is missing, or denied, which out here is neither. Blocks.
+    """
+    if sandbox.mode == "off":
+        return ""
+    seen = (workspace, *sandbox.read, *sandbox.write, *places.folders.values())
+    shown = [os.path.realpath(str(one)) for one in seen]
+    lines = reversed(output[-TAIL_CHARS:].splitlines())
+    named = ((line, path) for line in lines for path in _PATH.findall(line))
+    for line, path in islice(named, PATHS_MAX):
+        real = Path(os.path.realpath(path))
+        is_own = _SYSTEM.match(str(real)) or any(map(real.is_relative_to, shown))
+        if not is_own and _is_open(real, line):
+            return NOT_SHOWN.format(path)
+    return ""
+
+
+def _is_open(path: Path, line: str) -> bool:
+    """Return whether a person may use what the line says is missing or denied."""
+    there = path if path.exists() else path.parent
+    if any(text in line for text in _GONE):
+        return there == path or (there.is_dir() and len(path.parts) > len(("/", "tmp", "name")))
+    return any(text in line for text in _DENIED) and os.access(there, os.R_OK | os.W_OK)
