@@ -57,12 +57,6 @@ def alive(pid: int) -> bool:
     return state not in ([], [b"Z"])
 
 
-def cwd(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return str(Path(f"/proc/{pid}/cwd").readlink())
-    return ""
-
-
 def running(marker: str) -> list[int]:
     """Processes with that word among their arguments."""
     pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]

@@ -77,7 +77,7 @@ def command(edit):
         "write": above + b"printf %s > " % other + one,
         "remove": b"rm -rf " + one,
         "link": above + b"ln -sfn %s %s" % (other, one),
-        "mode": b"chmod %s %s" % (other, one),
+        "mode": b"chmod %s %s && chmod u+X %s" % (other, one, one),  # a folder stays passable
         "folder": b"mkdir -p " + one,
         "move": b"mv -T %s %s" % (one, other),
         "swap": b"rm -rf %s; %s mkdir %s; printf new > %s/new" % (one, above, one, one),

@@ -155,10 +155,10 @@ attacks(
 )  # fmt: skip
 
 
-@attack("other processes", thinks=HIDDEN, acts=HIDDEN)
+@attack("other processes", thinks=HIDDEN, acts=HIDDEN, control=False)  # of who runs the tests
 def slow_everything_down(t):
     """Give all processes of the user a lower priority at once (PRIO_USER)."""
-    if t["isolation"] == "pidns" and not t["control"]:
+    if t["isolation"] == "pidns":
         raise PermissionError(
             1, "reaches the cell itself only; the victim is looked at from outside"
         )

@@ -79,8 +79,9 @@ def in_processes(clew):
         pid = waiting.pop()
         waiting += children(pid)
         for name in ("cmdline", "environ"):
-            if leaked := leaks(of_process(pid, name)):
-                found[pid, name] = leaked
+            with contextlib.suppress(PermissionError):  # what its own user may not read, either
+                if leaked := leaks(of_process(pid, name)):
+                    found[pid, name] = leaked
     return found
 
 

@@ -365,6 +365,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(cells, "make_private", lambda *_, **__: {})
     replace(cells, "make_view", lambda *_: NOWHERE)
     replace(cells, "remove_view", lambda *_: None)
+    replace(SnapshotSpace, "make", lambda *_: None)
     replace(afterwards, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(afterwards, "from_store", _nothing)

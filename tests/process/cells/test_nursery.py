@@ -29,7 +29,8 @@ def escaped(nursery, spec):
 def test_hello_says_what_this_kernel_and_user_can_have(nursery, variant):
     hello = nursery.hello
     assert hello.pid == nursery.process.pid
-    assert hello.sandbox.userns == (variant[1] is not None and hello.sandbox.isolation == "pidns")
+    ordinary = variant[1] is not None or os.geteuid() != 0
+    assert hello.sandbox.userns == (ordinary and hello.sandbox.isolation == "pidns")
     assert "clew_worker.executor.server" in hello.preloaded
 
 
