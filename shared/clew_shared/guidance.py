@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from clew_shared.judge.reading import outcome_of
-from clew_shared.text.shell_tests import GOT, SILENT, said_why
 from clew_shared.text.shorten import in_one_line, without_middle
+from clew_shared.text.words import GOT, SILENT, said_why
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.answers import FailingCheck, Finished
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, Said

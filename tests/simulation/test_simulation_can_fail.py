@@ -13,11 +13,10 @@ from clew_daemon.learning import playbook
 from clew_daemon.ledger import lock
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
-from clew_daemon.record import goals
+from clew_daemon.record import goals, transcript
 from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
 from clew_daemon.supervision import goal_run, schedule
 from clew_shared.core import core, journal
-from clew_shared.prompt import transcript
 from clew_shared.record import action_events, life_events, plans, scope
 from clew_shared.record.identity import Identity
 from clew_shared.snapshots import plan

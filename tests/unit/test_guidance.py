@@ -7,7 +7,7 @@ from tests.unit.test_prompt import view_of
 
 from clew_shared.guidance import AS_BEFORE, NOT_YET, absent
 from clew_shared.prompt.layout import state_block
-from clew_shared.text.shell_tests import SILENT
+from clew_shared.text.words import SILENT
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
 from clew_shared.wire.hello import Call, Said
 

@@ -7,20 +7,20 @@ import subprocess
 
 import pytest
 
-from clew_shared.proof.checks import Count, count, decided_by, deciding, fewer
-from clew_shared.proof.judges import (
-    Patterns,
-    bad_patterns,
+from clew_shared.proof.checks import Count, count, fewer
+from clew_shared.proof.judges import Patterns, bad_patterns, matcher
+from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
+from clew_worker.executor.proof import tools
+from clew_worker.executor.proof.sources import (
+    decided_by,
+    deciding,
     examples_lost,
     is_data,
     judges,
-    matcher,
     signs,
     with_old_tests,
 )
-from clew_shared.proof.judges import tests_within as inner_tests
-from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
-from clew_worker.executor.proof import tools
+from clew_worker.executor.proof.sources import tests_within as inner_tests
 
 NOT_GIVEN = Patterns()
 JUDGE = [

@@ -2,10 +2,12 @@
 
 from tests.unit.test_hello import Record
 
-from clew_shared.prompt.transcript import TranscriptFold, turn_of, warning
+from clew_daemon.record.transcript import TranscriptFold
+from clew_shared.prompt.messages import warning
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.wire.hello import Call, Said
+from clew_worker.agent.work import turn_of
 
 
 def transcript(record):

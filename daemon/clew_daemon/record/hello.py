@@ -7,10 +7,10 @@ from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.goal_limits import limits_of, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import ReadableEvents, catch_up, output_text
+from clew_daemon.record.transcript import TranscriptFold
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.core.journal import turns_left
-from clew_shared.prompt.transcript import TranscriptFold
 from clew_shared.record.spec import Prompt
 from clew_shared.record.state import State
 from clew_shared.tools import TOOLS

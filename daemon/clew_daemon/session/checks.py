@@ -17,13 +17,13 @@ from clew_daemon.processes.executor import (
     WorkspaceMissingError,
 )
 from clew_daemon.session.epoch import Epoch
+from clew_daemon.session.shell_tests import explanation
 from clew_shared.proof.checks import count
 from clew_shared.proof.label import Run
 from clew_shared.record import events as ev
 from clew_shared.record.scope import is_measured
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest

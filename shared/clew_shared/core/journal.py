@@ -14,9 +14,8 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.model import Action, GoalStatus, Result, StepStatus
 from clew_shared.record.state import State
-from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
-from clew_shared.text.words import ending
+from clew_shared.text.words import ending, said_why
 
 REASON_CHARS = 400
 TRIED_MAX = 10  # how many lines the next attempt is shown of what was tried: of as many attempts

@@ -10,8 +10,8 @@ from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.signature import signature
 from clew_shared.record.state import ProofState, State
 from clew_shared.text import words
-from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
+from clew_shared.text.words import said_why
 
 NAME_CHARS = 120
 # how often a finish is refused with the same label in the same world before the attempt is over

@@ -186,3 +186,7 @@ def chars(messages: Iterable[Message]) -> int:
         for function in (call["function"] for call in message.get("tool_calls") or ()):
             total += len(function["name"]) + len(function["arguments"])
     return total
+
+
+def warning(message: str) -> Said:
+    return Said("user", f"Note: {message}", warns=True)

@@ -1,12 +1,10 @@
-"""What a check says: how many tests ran, by the closing lines of known runners, and whose exit code decides. Pure.
+"""What a check says: how many tests ran, by the closing lines of known runners. Pure.
 
 A runner is a pattern: `words` is text like `2 passed, 1 failed` or `failures=1`, `total` a number of tests, `verdict`
 one test's. Where both are there, what is in no word has passed.
 """
 
 import re
-import shlex
-from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass
 
 RUNNERS = {
@@ -93,66 +91,3 @@ def fewer(before: Count | None, now: Count | None) -> str:
     if now.skipped > before.skipped and now.ran <= before.ran:
         return f"{now.skipped} tests were skipped, {before.skipped} before the work"
     return ""
-
-
-# -- whose exit code decides a check, by an approximation of the shell's grammar --------------------
-
-_INTERPRETER = re.compile(
-    r"(?:.*/)?(?:sh|bash|dash|zsh|python[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node)"
-)
-_WRAPPERS = re.compile("env|time|nice|exec|command|timeout|stdbuf|nohup|xvfb-run|!")
-_WITH_VALUE = ("-W", "-X", "-r", "--require", "-n")
-_IS_CODE = ("-c", "-e", "--eval", "-p")
-_PREFIX = re.compile(r"\w+=.*|\d+(?:\.\d+)?[smhd]?")
-
-
-def deciding(cmd: str) -> list[str]:
-    """Return the paths of the programs and scripts whose own exit code can make a check pass."""
-    try:
-        lexer = shlex.shlex(cmd.replace("\n", " ; "), posix=True, punctuation_chars="|&;()<>")
-        lexer.whitespace_split, lexer.commenters = True, ""
-        words = list(lexer)
-    except ValueError:
-        return []
-    found, folder, now = [], "", list[str]()
-    for word in [*words, ";"]:
-        if set(word) - set("|&;()"):
-            now.append(word)
-            continue
-        if now[:1] == ["cd"] and len(now) == 2:
-            folder = f"{folder}/{now[1]}".strip("/")
-        elif word != "|" and (path := _program(now)):  # of a pipe the last one decides
-            found.append(f"{folder}/{path}".strip("/"))
-        now = []
-    return found
-
-
-def _program(words: list[str]) -> str:
-    """Return the script that a command runs, or its program, "" for none of its own."""
-    while words and (_WRAPPERS.fullmatch(words[0]) or _PREFIX.fullmatch(words[0])):
-        words = words[1:]
-    if not words or words[0] in ("[", "test"):
-        return ""
-    program, *rest = words
-    if not _INTERPRETER.fullmatch(program):
-        return program.removeprefix("./")
-    args = iter(rest)
-    for arg in args:
-        if arg == "-m":
-            return next(args, "").replace(".", "/")
-        if arg in _IS_CODE:
-            return ""
-        if arg in _WITH_VALUE:
-            next(args, "")
-        elif not arg.startswith("-") and arg not in ("run", "test"):
-            return arg.removeprefix("./")
-    return ""
-
-
-def decided_by(checks: Collection[str], changed: Iterable[str]) -> list[str]:
-    """Return those of the changed files whose own exit code decides one of the checks."""
-    words = {word for cmd in checks for word in deciding(cmd)}
-    paths = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
-    programs = (word for cmd in checks for word in cmd.split() if _INTERPRETER.fullmatch(word))
-    names = {word for word in (*words, *programs) if "/" not in word}  # found along PATH
-    return sorted(one for one in set(changed) if one in paths or one.rpartition("/")[2] in names)

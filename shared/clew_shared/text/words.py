@@ -217,3 +217,15 @@ def key_line(output: str, max_chars: int = ACTION_CHARS) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     return beginning(next(filter(_TELLS.search, reversed(lines)), last), max_chars)
+
+
+SILENT = "It printed nothing. This command failed:\n+ "
+
+GOT = "got "  # begins the reason where a value that was computed is not the expected one
+
+
+def said_why(output: str) -> str:
+    """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
+    if not output.startswith(SILENT):
+        return output
+    return output.removeprefix(SILENT).strip().partition("\n")[2]

@@ -7,12 +7,12 @@ agree.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 from clew_shared.guidance import CheckNotes
 from clew_shared.prompt.layout import PromptLayout, lay_out
-from clew_shared.prompt.messages import output_chars, plain_args
-from clew_shared.prompt.transcript import turn_of, warning
+from clew_shared.prompt.messages import output_chars, plain_args, warning
 from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, is_small, recorded_mode
 from clew_shared.record.spec import Prompt
 from clew_shared.text.redact import redact
@@ -34,6 +34,7 @@ from clew_worker.agent.written import RUNGS, ToolRequest, plain_text, record_pla
 CHECKED = "The checks pass now."
 NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."
 FINISH_AFTER_REFUSALS = 2
+TURN_ENTRIES_MAX = 100
 _NAME_CHARS = 200
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX, CALIBRATION_WEIGHT = 1.5, 8.0, 0.3
 MISSES_MAX = 10  # so many answers without a native call may a model give that has made one
@@ -307,3 +308,11 @@ class Work:
         self._asked_to_begin = True
         memory.answer(claim, args, NOTHING_DONE.format(claim))
         return True
+
+
+def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the entries of a turn for `reflect`: recorded actions by their numbers, all else as it is shown."""
+    return [
+        {"seq": entry.seq} if isinstance(entry, Call) and entry.recorded else asdict(entry)
+        for entry in entries[:TURN_ENTRIES_MAX]
+    ]

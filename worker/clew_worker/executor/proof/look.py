@@ -16,7 +16,6 @@ from pathlib import Path
 
 from clew_shared.files import closing, write_whole
 from clew_shared.proof import judges as rules
-from clew_shared.proof.checks import decided_by
 from clew_shared.proof.label import Seen
 from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
@@ -24,7 +23,8 @@ from clew_shared.snapshots.plan import listed
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.proof import tools
+from clew_worker.executor.proof import sources, tools
+from clew_worker.executor.proof.sources import decided_by
 from clew_worker.executor.snapshots.index import Index
 from clew_worker.executor.snapshots.restoring import StoredContents
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
@@ -68,13 +68,15 @@ class Changes:
         lost = more = 0
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
-            is_part = path.rpartition("/")[2] in rules.MANIFESTS
+            is_part = path.rpartition("/")[2] in sources.MANIFESTS
             # Of a whole file that judges, whether there is one decides; what is in it does not.
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
-            if rules.judges(path, was, now, patterns):
+            if sources.judges(path, was, now, patterns):
                 self.judging.append(path)
                 (self.altered if sides[0] else self.added).append(path)
-                more += 0 if is_part else max(0, rules.tests_within(new) - rules.tests_within(old))
+                more += (
+                    0 if is_part else max(0, sources.tests_within(new) - sources.tests_within(old))
+                )
             elif not rules.matcher(patterns.ignore)(path):
                 lost += self._take_source(path, old, new)
         if lost <= more:  # they have moved into files of tests
@@ -83,14 +85,14 @@ class Changes:
     def _take_source(self, path: str, old: bytes | None, new: bytes | None) -> int:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
-        lost, is_data = 0, rules.is_data(path)
-        if (mixed := rules.with_old_tests(path, old, new)) is not None:
+        lost, is_data = 0, sources.is_data(path)
+        if (mixed := sources.with_old_tests(path, old, new)) is not None:
             self.mixed[path] = mixed
         elif before:
-            examples = 0 if new is None else rules.examples_lost(old, new)
-            lost = max(rules.tests_within(old) - rules.tests_within(new), examples)
+            examples = 0 if new is None else sources.examples_lost(old, new)
+            lost = max(sources.tests_within(old) - sources.tests_within(new), examples)
             self.within += [path] if lost > 0 else []
-        watches, odd = rules.signs(old, new)
+        watches, odd = sources.signs(old, new)
         odd = "too large to be looked at" if new is None and now and not is_data else odd
         self.watches += [f"{path}: {watches}"] if watches else []
         self.odd += [f"{path}: {odd}"] if odd else []

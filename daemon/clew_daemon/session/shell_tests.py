@@ -8,10 +8,9 @@ import re
 import shlex
 
 from clew_shared.text.shorten import beginning, without_middle
+from clew_shared.text.words import GOT, SILENT
 
 COMMAND_CHARS, VALUE_CHARS = 200, 300
-SILENT = "It printed nothing. This command failed:\n+ "
-GOT = "got "  # begins the reason where a value that was computed is not the expected one
 
 _NOTHING, _SOMETHING = "expected nothing, got {1}", "expected some text, got none"
 _ONE_OPERAND = {
@@ -61,13 +60,6 @@ def explanation(trace: str, command: str) -> str:
 def _failed(trace: str) -> str:
     at = ("\n" + trace).rfind("\n+ ")
     return trace[at + len("+ ") :].strip() if at >= 0 else ""
-
-
-def said_why(output: str) -> str:
-    """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
-    if not output.startswith(SILENT):
-        return output
-    return output.removeprefix(SILENT).strip().partition("\n")[2]
 
 
 def _words(text: str) -> list[str]:

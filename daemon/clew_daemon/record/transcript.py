@@ -5,16 +5,13 @@ actions, thoughts and interventions in their order. Pure functions of events and
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
-from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
+from clew_shared.prompt.messages import folded_entry, output_chars, plain_args, warning
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, Said, entry_from
-
-TURN_ENTRIES_MAX = 100
 
 
 class TranscriptFold(EventFold[None]):
@@ -109,15 +106,3 @@ def _reported(item: Mapping[str, object], calls: dict[int, Call]) -> Entry | Non
     """Return a reported entry: a recorded action by its number, which is then none of the calls any more."""
     seq = item.get("seq")
     return calls.pop(seq, None) if isinstance(seq, int) and seq > 0 else entry_from(item)
-
-
-def warning(message: str) -> Said:
-    return Said("user", f"Note: {message}", warns=True)
-
-
-def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return the entries of a turn for `reflect`: recorded actions by their numbers, all else as it is shown."""
-    return [
-        {"seq": entry.seq} if isinstance(entry, Call) and entry.recorded else asdict(entry)
-        for entry in entries[:TURN_ENTRIES_MAX]
-    ]
