@@ -126,9 +126,9 @@ def test_editors_and_programs_as_tools_are_read_as_what_they_do(call, kind, targ
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        ([LIST, ToolCall("browse", {"url": "x"}, "error", "no url")], "correct the argument"),
-        ([LIST, ToolCall("read_file", {"path": "a"}, "error", "?")], "take the path as listed"),
-        ([cmd("true"), ToolCall("fetch", {}, "error", "429 Too Many Requests")], "limits the rate"),
+        ([LIST, ToolCall("read_file", {"path": "a"}, "error")], "list its directory"),
+        ([READ, cmd("make", result="failure"), cmd("ls")], "verify the environment"),
+        ([READ, ToolCall("edit_file", {"path": "a"}, "error")], "check its preconditions"),
     ],
 )
 def test_the_lesson_of_an_error_is_about_what_failed(calls, said):

@@ -95,8 +95,7 @@ class ControlHandlers:
             "unblock": goals.unblock,
             "edit": goals.edit,
             "accept": self._accept,
-            "playbook_remove": partial(self._move_strategy, "archive"),
-            "playbook_restore": partial(self._move_strategy, ""),
+            "playbook_remove": self._remove_strategy,
             "playbook_prune": self._prune,
             "playbook_import": self._import,
         }
@@ -243,16 +242,12 @@ class ControlHandlers:
                 raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
         return dict(await asyncio.to_thread(undo_view, core.state, result))
 
-    async def _move_strategy(self, to: str, id: str) -> JsonObject:  # noqa: A002 - its name on the socket
-        """Move a strategy to the archive, or take it out of there."""
+    async def _remove_strategy(self, id: str) -> JsonObject:  # noqa: A002 - its name on the socket
+        """Move a strategy to the archive."""
         try:
-            await self._d.playbook.change(
-                lambda draft: (
-                    draft.remove(id, "by a person") if to == "archive" else draft.restore(id)
-                )
-            )
+            await self._d.playbook.change(lambda draft: draft.remove(id, "by a person"))
         except ValueError as error:
-            raise ControlError(f"{error}; see `clew playbook list --archived`") from None
+            raise ControlError(f"{error}; see `clew playbook list`") from None
         return {"id": id}
 
     async def _prune(self, below: float | None = None) -> JsonObject:

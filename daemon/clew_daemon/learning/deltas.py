@@ -82,15 +82,6 @@ class Draft:
         one = self._existing(bullet_id)
         self._record(de.BulletRemoved(at=self.at, id=one.id, reason=reason, source_goal=self.goal))
 
-    def restore(self, bullet_id: str) -> None:
-        """Restore a strategy from the archive; DeltaError if it is not there."""
-        found = next((one for one in self.playbook.archived() if one.id == bullet_id), None)
-        if found is None:
-            raise DeltaError(f"no strategy {bullet_id!r} in the archive")
-        if twin := self.playbook.find(found.section, found.content):
-            raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
-        self._record(de.BulletRestored(at=self.at, id=bullet_id))
-
     def import_bullets(self, bullets: Iterable[Bullet]) -> dict[str, int]:
         """Add or update foreign bullets; return the counts of `added`, `updated` and unchanged (`known`) ones.
 

@@ -16,7 +16,7 @@ from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import SNAPSHOT_EVERY, catch_up, output_text
+from clew_daemon.record.store import SNAPSHOT_EVERY, catch_up
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.answers import WrongState
@@ -140,7 +140,7 @@ class Reviewer(GoalQueue):
         if core is None:
             return
         spec, after = core.state.spec, core.state.reviewed_seq
-        fold = review.ReviewFold(goal, spec, lambda seq: output_text(ledger, seq), after)
+        fold = review.ReviewFold(goal, spec, after)
         outcomes = await asyncio.to_thread(lambda: list(catch_up(fold, ledger, goal)))
         if outcomes and goal in self._goals.cores:
             await self._playbook.review(core, outcomes, self._settings())

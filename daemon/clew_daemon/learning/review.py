@@ -6,7 +6,7 @@ repeated. Agents are told of it when three goals whose checks passed have had it
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ from clew_shared.text.shorten import one_line
 CALLS_MAX = 200  # How many of a subtask's last actions the reflector sees
 
 PARAMETER_CHARS_MAX = 2_000
-OUTPUT_CHARS = 4_000
 EVIDENCE_CHARS = 1_000
 _FAILING = frozenset(("failure", "error", "timeout"))
 
@@ -67,13 +66,12 @@ class GoalOutcome:
 
 
 class ReviewFold(EventFold[GoalOutcome]):
-    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
+    """Folds a goal's events into its outcomes."""
 
-    def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
+    def __init__(self, goal: str, spec: Spec, after: int = 0) -> None:
         super().__init__(after)
         self._goal = goal
         self._spec = spec
-        self._output = output
         self._tells_needs = bool(spec.checks) and not after
         self._open: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._taken: Counter[str] = Counter()
@@ -111,13 +109,12 @@ class ReviewFold(EventFold[GoalOutcome]):
             self._now.refused[kind, self._call] += 1
 
     @takes(ev.ActionFinished)
-    def _finished(self, seq: int, event: ev.ActionFinished) -> None:
+    def _finished(self, _seq: int, event: ev.ActionFinished) -> None:
         tool, args = self._open.pop(event.of, ("", {}))
         if tool:
-            output = self._output(seq)[-OUTPUT_CHARS:] if event.result in _FAILING else ""
             most = PARAMETER_CHARS_MAX
             short = {k: v for k, v in args.items() if not isinstance(v, str) or len(v) <= most}
-            self._run.append((event.of, ToolCall(tool, short, event.result, output)))
+            self._run.append((event.of, ToolCall(tool, short, event.result)))
 
     @takes(ev.Intervened)
     def _warned(self, _seq: int, event: ev.Intervened) -> None:

@@ -53,7 +53,6 @@ class Preview:
 
     messages: list[Message]
     sizes: dict[str, dict[str, int]]
-    left_out: list[str]
     sha: str
     sha_of_last_call: str | None
     agent_kind: str
@@ -68,7 +67,7 @@ class Preview:
     @property
     def tokens(self) -> int:
         """The estimated size of the whole prompt."""
-        return sum(size["tokens"] for size in self.sizes.values())
+        return self.sizes["total"]["tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,8 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> Previ
     agent = _agent(settings, state)
     laid = lay_out(PromptView.on_record(hello))
     last = state.guidance.prompt.sha if state.guidance.prompt else None
-    left_out, attempt, note = list(laid.left_out), state.attempt.number, _note(state, agent)
-    return Preview(laid.messages, laid.sizes, left_out, laid.sha, last, agent.kind, attempt, note)
+    attempt, note = state.attempt.number, _note(state, agent)
+    return Preview(laid.messages, laid.sizes, laid.sha, last, agent.kind, attempt, note)
 
 
 def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
@@ -214,7 +213,7 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
 
 
 def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
-    """Return the prompt of a turn, its size and what it leaves out; `whole`: messages that did not change, too.
+    """Return the prompt of a turn, and its size; `whole`: messages that did not change, too.
 
     Of the first turn, which has none before it, all is shown.
     """
@@ -234,11 +233,10 @@ def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
 
 
 def size_lines(prompt: Preview) -> list[Line]:
-    """Return the size of each part of a prompt, its name, estimated tokens and characters, and what it leaves out."""
+    """Return the size of each part of a prompt, its name, estimated tokens and characters."""
     rows = [
         [(f"   {name}", ""), (f"{n['tokens']} tokens", ""), (f"{n['chars']} characters", "dim")]
         for name, n in prompt.sizes.items()
     ]
     head: list[Line] = [[("-- size (tokens are estimated)", "bold")]]
-    left: list[Line] = [[("-- left out", "bold")]] if prompt.left_out else []
-    return [*head, *columns(rows), *left, *([(f"   {clean(one)}", "")] for one in prompt.left_out)]
+    return [*head, *columns(rows)]

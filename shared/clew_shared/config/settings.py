@@ -8,7 +8,7 @@ those of file and environment together.
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -123,7 +123,7 @@ class _Source:
     """One config: what its file and the environment give, and where each value is."""
 
     def __init__(self, text: str, env: Mapping[str, str], origin: str) -> None:
-        self._origin, self._env = origin, env
+        self._origin = origin
         self._where = {at: f"{origin}:{line}" for at, line in key_lines(text).items()}
         self._raw: dict[str, Any] = {}
         self._faults: list[tuple[str, str]] = []  # a place and a sentence
@@ -178,8 +178,6 @@ class _Source:
         try:
             settings = Settings.model_validate(shaped, context=kinds)
         except ValidationError as error:
-            if [one for one in error.errors() if self._meant_as_text(one)]:
-                return self._validated()
             for details in error.errors():
                 at = _location(details)
                 self._faults.append((self._place(at), _sentence(details, at, self._raw)))
@@ -187,16 +185,6 @@ class _Source:
             if not self._faults:
                 return settings
         raise SettingsError(sorted(self._faults, key=_by_line))
-
-    def _meant_as_text(self, details: ErrorDetails) -> bool:
-        """Restore the spelling of a variable whose `123` or `true` was meant as text; return whether it was."""
-        at = _location(details)
-        name = self._where.get(at, "").removeprefix("env ")
-        wanted = details["type"] in {"string_type", "literal_error"}
-        if not wanted or name not in self._env or isinstance(details["input"], str):
-            return False
-        self._put([part.lower().replace("-", "_") for part in at], self._env[name])
-        return True
 
     def _place(self, location: Location) -> str:
         """Return where the key, or what is nearest around it, was written."""
@@ -251,22 +239,13 @@ def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any])
     if details["type"] == "union_tag_invalid":
         given = raw["agents"][location[1]].get("kind")
         wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {_shown(given)}"
-        wanted += _meant(given, AGENT_KINDS)
     elif details["type"] == "union_tag_not_found":
         wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
     else:
         shown = _shown(details["input"])
         quoted = shown if shown.startswith('"') else json.dumps(shown)
         wanted = requirement(details, shown, quoted, text="text in quotes")
-        if details["type"] == "literal_error":
-            allowed = re.findall(r"'([^']*)'", details.get("ctx", {})["expected"])
-            wanted += _meant(details["input"], allowed)
     return f"`{dotted(location)}` {wanted}"
-
-
-def _meant(given: object, known: Iterable[str]) -> str:
-    meant = closest(given, known) if isinstance(given, str) else None
-    return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
 _INNER = {"tools": ToolLoopSettings, "models": ModelProfile, "ladder": Rung}

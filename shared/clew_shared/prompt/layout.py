@@ -86,20 +86,6 @@ class PromptLayout:
         each = self.view.chars_each_token
         return {n: {"chars": c, "tokens": round(c / each)} for n, c in sizes.items()}
 
-    @property
-    def left_out(self) -> list[str]:
-        """What the prompt does not show, and why."""
-        view = self.view
-        folded = sum(isinstance(e, Call) for e in view.state.transcript[: view.folded])
-        named = _finished_folded(view)
-        cut = len("\n\n".join(_goal_parts(view))) > len(_goal(view))
-        facts = {
-            f"{folded} earlier calls of this subtask are lines (`recall` has them)": folded,
-            f"{named} finished subtasks are shown by name only (the token budget)": named,
-            "parts of the goal's text (a quarter of the token budget at most)": cut,
-        }
-        return [text for text, holds in facts.items() if holds]
-
 
 def lay_out(view: PromptView) -> PromptLayout:
     """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""

@@ -55,7 +55,7 @@ class BulletRemoved(PlaybookEvent, frozen=True):
 
 
 class BulletRestored(PlaybookEvent, frozen=True):
-    """A strategy was taken out of the archive."""
+    """A strategy was taken out of the archive, by an earlier clew."""
 
 
 class HomeKnown(Event, frozen=True):

@@ -111,14 +111,7 @@ def _strategy_lines(view: Mapping[str, Any]) -> Iterator[str]:
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
     call(instance.socket, "playbook_remove", id=bullet_id)
-    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
-
-
-@parameters.command(_bullet_id, of=playbook)
-def restore(instance: Instance, bullet_id: str) -> None:
-    """Take a strategy out of the archive."""
-    call(instance.socket, "playbook_restore", id=bullet_id)
-    print(f"{clean(bullet_id)}: restored")
+    print(f"{clean(bullet_id)}: removed")
 
 
 BELOW_HELP = "Default: `[playbook] prune_below`."
