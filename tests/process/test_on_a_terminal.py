@@ -136,7 +136,7 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["loops"], ["loops", blocked]),
         *(["context", blocked], ["context", wide]),
         *(["config"], ["config", "--check", wrong], ["verify"], ["doctor"], ["logs", "--json"]),
-        *(["playbook"], ["playbook", "list", "--archived"], ["playbook", "show", strategy]),
+        *(["playbook"], ["playbook", "list"], ["playbook", "show", strategy]),
         ["playbook", "export"],
         *(["status", "nothing-of-this-name"], ["status", ""], ["show", wide, "99999999"]),
         *(["show", wide, "x"], ["history"], ["nope"], ["context", wide, "--turn", "x"]),

@@ -250,11 +250,9 @@ class ControlHandlers:
             raise ControlError(f"{error}; see `clew playbook list`") from None
         return {"id": id}
 
-    async def _prune(self, below: float | None = None) -> JsonObject:
-        """Archive the strategies that score below a threshold (None: that of the config)."""
-        below = self._d.settings.playbook.prune_below if below is None else below
-        if not -1 <= below <= 1:
-            raise ControlError(f"`below` is {below}; a score is between -1 and 1")
+    async def _prune(self) -> JsonObject:
+        """Archive the strategies that score below the threshold of the config."""
+        below = self._d.settings.playbook.prune_below
         removed = await self._d.playbook.change(lambda draft: draft.prune(below))
         return {"removed": removed, "below": below}
 

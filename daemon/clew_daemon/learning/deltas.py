@@ -143,7 +143,7 @@ class Draft:
             self.tag(known.id, "neutral", "learned again", seen=lesson.seen)
             return known.id
         seen_in = (self.goal,) if lesson.seen else ()
-        found = Bullet("", section, content, source_goal=self.goal, seen_in=seen_in)
+        found = Bullet("", section, content, created_at="", source_goal=self.goal, seen_in=seen_in)
         return self._put(found, redact(lesson.evidence), lesson.actions)
 
     def _put(self, found: Bullet, evidence: str, actions: tuple[int, ...] = ()) -> str:

@@ -40,7 +40,6 @@ R = TypeVar("R")
 
 PRUNE_EVERY_S = 3600.0
 
-TRIAL_SHARE = 0.2  # The share of places for strategies without a verdict of an outcome yet
 RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
 """A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
 RECENCY_HALF_LIFE_S = 30 * 86_400.0
@@ -153,7 +152,7 @@ def _log_failure(goal: str, error: Exception) -> None:
         log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
 
 
-# ---- which strategies an agent is shown: those that fit its goal and have proved themselves, and a few on trial
+# ---- which strategies an agent is shown: those that fit its goal and have proved themselves
 
 
 def select(
@@ -161,18 +160,13 @@ def select(
 ) -> list[Bullet]:
     """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
 
-    The rank is Wilson's lower bound of help against harm, plus relevance and recency. The trial share goes to those
-    without a verdict; places that one kind leaves free go to the other.
+    The rank is Wilson's lower bound of help against harm, plus relevance and recency.
     """
     live = [bullet for bullet in bullets if bullet.is_shown]
     words = key_words(goal)
     ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
-    proven = [one for one in ranked if one.verdicts]
-    trial = [one for one in ranked if not one.verdicts]
-    places = max(0, max_strategies)
-    on_trial = min(len(trial), max(int(places * TRIAL_SHARE), places - len(proven)))
     room, chosen = min(chars_max, CHARS_MAX), set[str]()
-    for bullet in (*proven[: places - on_trial], *trial[:on_trial]):
+    for bullet in ranked[: max(0, max_strategies)]:
         room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
         if room < 0:
             break

@@ -3,10 +3,10 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import combinations
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from clew_shared.playbook.curator import meaning, opposite, same
 from clew_shared.text.shorten import one_line
@@ -20,6 +20,10 @@ COUNT_MAX = 999_999_999
 SEEN_MIN = 3  # goals with passing checks that must have had a loop before agents are told of it
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
 @dataclass(slots=True)
 class Bullet:
     """A strategy and its counts, with times in ISO 8601; a lesson of a loop names goals that it was `seen_in`."""
@@ -30,7 +34,7 @@ class Bullet:
     helpful: int = 0
     harmful: int = 0
     neutral: int = 0
-    created_at: str = ""
+    created_at: str = field(default_factory=_now)
     updated_at: str = ""
     source_goal: str = ""
     seen_in: tuple[str, ...] = ()
@@ -39,13 +43,13 @@ class Bullet:
         self.updated_at = self.updated_at or self.created_at
 
     def tag(self, tag: str, increment: int = 1, at: str = "") -> None:
-        """Count uses at the time `at`; ValueError for a tag other than helpful, harmful and neutral."""
+        """Count uses at the time `at`, or now; ValueError for a tag other than helpful, harmful and neutral."""
         if tag not in TAGS:
             raise ValueError(f"unknown tag {tag!r} for {self.id}; use one of {', '.join(TAGS)}")
         if increment < 0:
             raise ValueError(f"increment is {increment} for {self.id}; counts only grow")
         setattr(self, tag, getattr(self, tag) + increment)
-        self.updated_at = at or self.updated_at
+        self.updated_at = at or _now()
 
     def see(self, goal: str) -> None:
         """Note a goal, once, until there are as many as are needed."""
@@ -125,8 +129,6 @@ TITLE = "## Learned Strategies"
 class LearnedPlaybook:
     """Strategies learned across goals, each with an id that is never reused."""
 
-    bullet_type: ClassVar[type[Bullet]] = Bullet
-
     def __init__(self) -> None:
         self._bullets: dict[str, Bullet] = {}
         self._archive: dict[str, Bullet] = {}
@@ -199,7 +201,7 @@ class LearnedPlaybook:
         live, archive = playbook._bullets, playbook._archive
         for name, target in (("bullets", live), ("archived", archive)):
             for entry in _entries(data, name):
-                bullet = cls.bullet_type.from_dict(entry)
+                bullet = Bullet.from_dict(entry)
                 if bullet.id in live or bullet.id in archive:
                     raise ValueError(f"two strategies have the id {bullet.id!r}")
                 # those of clew 0.1.0 that expire have had their time

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import ceil
 
 from clew_shared.guidance import request
@@ -193,17 +194,11 @@ def _finished_line(done: FinishedSubtask) -> str:
 
 
 def _finished_folded(view: PromptView) -> int:
-    """Return how many of the oldest are only named: at once enough for half the room, so the prefix stays the same."""
+    """Return how many of the oldest are only named: those that do not fit, but for the last one of all."""
     room = int(view.share(FINISHED_SHARE) * (1 - NAMES_SHARE))
-    sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
-    folded, total = 0, 0
-    for count, size in enumerate(sizes, start=1):
-        total += size
-        full = total > room
-        while full and folded < count - 1 and total > room / 2:
-            total -= sizes[folded]
-            folded += 1
-    return folded
+    lines = list(map(_finished_line, view.state.finished))
+    ends = accumulate(len(line) + 1 for line in reversed(lines))
+    return len(lines) - max(sum(end <= room for end in ends), 1) if lines else 0
 
 
 def _now(view: PromptView) -> str:

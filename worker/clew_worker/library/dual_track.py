@@ -5,6 +5,7 @@ list so that the instructions stay prominent (the dual-track design: the system 
 before thoughts). It calls no model and runs no tool, and its judgement is advice; only the daemon refuses actions.
 """
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,13 @@ GO_ON = "[Continue: one tool call, or your answer.]"
 """Added after an assistant's message: strict servers do not answer one."""
 
 FACTS_HEADER = "[EARLIER RESULTS]"
-_MARKS = (f"{FACTS_HEADER}\n", "[PROGRESS: Iteration ", "[EMERGENCY: ")
+ACT = "Take action immediately: one tool call not tried yet, or your answer."
+_OWN = re.compile(
+    r"\[(?:Continue: one tool|EARLIER RESULTS\]\n|PROGRESS: Iteration |EMERGENCY: |\d+ iterations left\.)"
+    rf"|(?P<stuck>.*{re.escape(ACT)})"
+)
+"""How a text begins that was added for the model; `stuck` is what it told a stuck one."""
+
 PROGRESS_FROM, ITERATIONS_WITHOUT_FACTS = 5, 5
 MODERATE_KEEPS, EMERGENCY_RESULTS = 2, 3
 _SHORTEST_RESULT_CHARS = 80
@@ -68,8 +75,6 @@ class DualTrackContext:
         self._facts_before = self._quiet_since = 0
         begin = [self._system, self._question, *self.conversation_history]
         self._chars = sum(map(json_chars, begin))
-        self._told = {GO_ON: ""}
-        """The texts that were added for the model, each with what it told a stuck one."""
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
         """Store a tool's result message; only one not seen before counts as a new fact."""
@@ -122,12 +127,7 @@ class DualTrackContext:
             marker = f"[EMERGENCY: {left} iterations remaining. Synthesize NOW.]"
         elif window is Window.AGGRESSIVE:
             marker = f"[{left} iterations left. Complete your answer.]"
-        return self._remembered([stuck, marker], stuck)
-
-    def _remembered(self, lines: Iterable[str], stuck: str) -> str:
-        if text := "\n".join(filter(None, lines)):
-            self._told[text] = stuck
-        return text
+        return "\n".join(filter(None, [stuck, marker]))
 
     def build_optimized_messages(
         self, messages: Iterable[Mapping[str, Any]], iteration: int
@@ -170,13 +170,12 @@ class DualTrackContext:
         text = text_of(message)
         if message.get("role") in {"system", "developer"}:
             return at == 0 or text == self.system_prompt
-        added = text in self._told or text.startswith(_MARKS)  # of an earlier process, too
-        return message.get("role") == "user" and added
+        return message.get("role") == "user" and _OWN.match(text) is not None
 
     def _markers(self, parts: Iterable[Piece], iteration: int, own: Sequence[Message]) -> str:
         latest = takewhile(lambda message: message.get("role") == "user", reversed(own))
-        told = (self._told.get(text_of(message)) for message in latest)
-        stuck = next(filter(None, told), "")  # what a stuck agent was told last
+        told = filter(None, (_OWN.match(text_of(message)) for message in latest))
+        stuck = next((one["stuck"] for one in told if one["stuck"]), "")
         progress = ""
         if iteration >= PROGRESS_FROM:
             pages = self.research_context.get("pages_read")
@@ -186,7 +185,7 @@ class DualTrackContext:
             listed = sum(piece.results for piece in parts if piece.place == "work")
             used = max(len(self.tool_results), listed)
             progress = progress_marker(iteration, self.max_iterations, used, read)
-        return self._remembered([stuck, progress, self.inject_urgency(iteration)], stuck)
+        return "\n".join(filter(None, [stuck, progress, self.inject_urgency(iteration)]))
 
     def _stuck_text(self, stuck_type: str) -> str:
         thoughts, quiet = self.consecutive_thoughts_without_tools, self.iterations_without_new_facts
@@ -195,7 +194,7 @@ class DualTrackContext:
             "repeated_planning": f"You have been thinking {thoughts} times in a row without using a tool.",
             "no_progress": f"The last {quiet} iterations brought no new result.",
         }.get(stuck_type, f"You are stuck ({stuck_type}).")
-        return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
+        return f"{seen} {ACT}"
 
 
 def _fitted(parts: list[Piece], window: Window, room: int) -> list[Piece]:

@@ -3,39 +3,20 @@
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from clew_shared.files import write_whole
-from clew_shared.playbook import playbook as shared
-from clew_shared.playbook.playbook import TAGS, LearnedPlaybook, normalized, render
+from clew_shared.playbook.playbook import TAGS, Bullet, LearnedPlaybook, normalized, render
 
 BULLETS_MAX = 2_000
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-@dataclass(slots=True)
-class Bullet(shared.Bullet):
-    """One strategy of a section, with counts of how often it helped, harmed, or did neither."""
-
-    created_at: str = field(default_factory=_now)
-
-    def tag(self, tag: str, increment: int = 1, at: str = "") -> None:
-        """Count a use, now; ValueError for a tag other than helpful, harmful and neutral."""
-        shared.Bullet.tag(self, tag, increment, at or _now())
 
 
 class Playbook(LearnedPlaybook):
     """Strategies learned across goals, each with an id that is never reused."""
 
-    bullet_type: ClassVar[type[shared.Bullet]] = Bullet
-
-    def put(self, bullet: shared.Bullet) -> shared.Bullet:
+    def put(self, bullet: Bullet) -> Bullet:
         """Store a bullet under its id, replacing one of the same id; where there are too many, archive another one."""
         super().put(bullet)
         while len(self._bullets) > BULLETS_MAX:
@@ -43,14 +24,14 @@ class Playbook(LearnedPlaybook):
             self.remove_bullet(min(others, key=_worth).id)
         return bullet
 
-    def remove_bullet(self, bullet_id: str) -> shared.Bullet | None:
+    def remove_bullet(self, bullet_id: str) -> Bullet | None:
         """Archive a bullet and return it; None if there is no such id."""
         removed = super().remove_bullet(bullet_id)
         while len(self._archive) > BULLETS_MAX:
             del self._archive[next(iter(self._archive))]
         return removed
 
-    def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
+    def add_bullet(self, section: str, content: str, source_goal: str = "") -> Bullet:
         """Add a strategy, a known one as a neutral use; ValueError if it is empty or over 1,000 characters."""
         section, content = normalized(section, content)
         known = self.find(section, content)
@@ -62,11 +43,11 @@ class Playbook(LearnedPlaybook):
 
     def add_strategy(
         self, category: str = "", content: str = "", source_goal: str = "", *, section: str = ""
-    ) -> shared.Bullet:
+    ) -> Bullet:
         """Add a strategy; `category` is another name for the section. See `add_bullet`."""
         return self.add_bullet(category or section, content, source_goal)
 
-    def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> shared.Bullet | None:
+    def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> Bullet | None:
         """Count a use of a bullet as helpful, harmful or neutral; None if there is no such id."""
         bullet = self._bullets.get(bullet_id)
         if bullet:
@@ -94,7 +75,7 @@ class Playbook(LearnedPlaybook):
         text = render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
         return f"\n{text}" if text else ""
 
-    def prune(self, threshold: float = -0.3) -> list[shared.Bullet]:
+    def prune(self, threshold: float = -0.3) -> list[Bullet]:
         """Archive the used bullets whose score, (helpful - harmful) / uses, is below the threshold, and return them."""
         failed = [one for one in self._bullets.values() if one.uses and one.score < threshold]
         for bullet in failed:
@@ -144,9 +125,9 @@ class Playbook(LearnedPlaybook):
             raise ValueError(f"{path} is not a playbook: {error}") from error
 
 
-def _worth(bullet: shared.Bullet) -> tuple[float, str, str]:
+def _worth(bullet: Bullet) -> tuple[float, str, str]:
     return (bullet.lower_bound, bullet.updated_at, bullet.id)
 
 
-def _is_copy(mine: shared.Bullet, theirs: shared.Bullet) -> bool:
+def _is_copy(mine: Bullet, theirs: Bullet) -> bool:
     return (mine.content, mine.created_at) == (theirs.content, theirs.created_at)

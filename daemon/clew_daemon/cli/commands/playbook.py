@@ -25,7 +25,6 @@ from clew_shared.record.moment import iso, local
 IMPORT_BYTES_MAX = 16 << 20
 
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
-_archived = parameters.flag("--archived", "List removed and pruned strategies too.")
 
 
 def _recorded(instance: Instance) -> tuple[list[tuple[int, Event]], LearnedPlaybook]:
@@ -45,19 +44,16 @@ def playbook(ctx: click.Context, as_json: bool) -> None:
         raise click.UsageError("--json goes after the command", ctx)
 
 
-@reading(_archived, name="list", of=playbook)
-def list_(instance: Instance, archived: bool) -> Shown:
+@reading(name="list", of=playbook)
+def list_(instance: Instance) -> Shown:
     """List the strategies by section, with their counts and contradictions."""
     _, known = _recorded(instance)
-    bullets, in_archive = list(known.bullets()), list(known.archived()) if archived else []
     found = {
-        "bullets": [one.to_dict() for one in bullets],
-        "archived": [one.to_dict() for one in in_archive],
+        "bullets": [one.to_dict() for one in known.bullets()],
+        "archived": [one.to_dict() for one in known.archived()],
         "conflicts": [[one.id, other.id] for one, other in known.conflicts()],
     }
-    text = render(bullets) or "no strategies yet"
-    if in_archive:
-        text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
+    text = render(known.bullets()) or "no strategies yet"
     return found, map(clean, text.split("\n"))
 
 
@@ -114,13 +110,10 @@ def remove(instance: Instance, bullet_id: str) -> None:
     print(f"{clean(bullet_id)}: removed")
 
 
-BELOW_HELP = "Default: `[playbook] prune_below`."
-
-
-@reading(click.option("--below", type=click.FloatRange(-1, 1), help=BELOW_HELP), of=playbook)
-def prune(instance: Instance, below: float | None) -> Shown:
-    """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    answer = call(instance.socket, "playbook_prune", below=below)
+@reading(of=playbook)
+def prune(instance: Instance) -> Shown:
+    """Archive every strategy whose score, (helpful - harmful) / uses, is below `[playbook] prune_below`."""
+    answer = call(instance.socket, "playbook_prune")
     none = f"no strategy scores below {answer['below']:g}"
     lines = [f"{clean(bullet_id)}: removed" for bullet_id in answer["removed"]]
     return answer, lines or [none]
