@@ -94,7 +94,7 @@ STATUS, CHANGE = ControlHandlers._status, partial(GoalChanges.change, verb="paus
         (STATUS, {"limit": "3", "goal": 5}, "goal`: .+; `limit"),
         (CHANGE, {"goals": ["a", 1]}, "goals"),
         (CHANGE, {"goal": "a", "all": "no"}, "all"),
-        (partial(ControlHandlers._move_strategy, to="archive"), {}, "id"),
+        (ControlHandlers._remove_strategy, {}, "id"),
     ],
 )
 async def test_a_parameter_that_is_missing_unknown_or_of_another_type_is_named(
