@@ -47,7 +47,7 @@ def test_a_record_is_an_object_with_its_fields_as_attributes():
     for field, value in CALL.items():
         if field != "cost":
             assert getattr(kept.tool_calls[0], field) == value
-    assert kept.tool_calls[0].cost.tokens == kept.tool_calls[0].cost["tokens"] == 120
+    assert kept.tool_calls[0].cost.tokens == 120
     assert log.reasoning_context() == [
         "did search flask logging → found setup docs; werkzeug has its own logger"
     ]

@@ -1,17 +1,9 @@
 """What the tables of `config.toml` have in common, and the agents: one frozen class for each kind. Pure data."""
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationInfo,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -163,20 +155,9 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
 AgentName = Annotated[str, Field(min_length=1), AfterValidator(_known_agent)]
 
 
-def agent_kind(value: Any) -> Any:
-    """Return the kind of an agent's table; without `kind`, one with `command` is a command, one with `cli` a CLI."""
-    if isinstance(value, dict):
-        implied = next((kind for kind in ("command", "cli") if kind in value), "llm")
-        return value.get("kind", implied)
-    return getattr(value, "kind", None)
-
-
 Agent = Annotated[
-    Annotated[LlmAgentSettings, Tag("llm")]
-    | Annotated[RunbookAgentSettings, Tag("runbook")]
-    | Annotated[CommandAgentSettings, Tag("command")]
-    | Annotated[CliAgentSettings, Tag("cli")],
-    Discriminator(agent_kind),
+    LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings | CliAgentSettings,
+    Field(discriminator="kind"),
 ]
 _KINDS = LlmAgentSettings, RunbookAgentSettings, CommandAgentSettings, CliAgentSettings
 AGENT_KINDS: dict[str, type[Table]] = {one.model_fields["kind"].default: one for one in _KINDS}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from clew_shared.config.agent_tables import AGENT_KINDS, DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
+from clew_shared.config.agent_tables import AGENT_KINDS, DEFAULT_AGENT, RUNBOOK_AGENT
 from clew_shared.config.tables import ModelProfile, Rung, Settings, ToolLoopSettings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
@@ -205,12 +205,21 @@ def _with_named_agents(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
     kinds, agents = {DEFAULT_AGENT: "llm", RUNBOOK_AGENT: "runbook"}, raw.get("agents")
     if not isinstance(agents, dict):
         return raw, kinds
-    named = dict(agents)
+    named = {
+        name: {"kind": _kind(one), **one} if isinstance(one, dict) else one
+        for name, one in agents.items()
+    }
     shaped: dict[str, Any] = {"named": named}
     if not isinstance(named.get("default", {}), dict):
         shaped["default"] = named.pop("default")
-    kinds |= {name: str(agent_kind(one)) for name, one in named.items() if isinstance(one, dict)}
+    kinds |= {name: str(one["kind"]) for name, one in named.items() if isinstance(one, dict)}
     return {**raw, "agents": shaped}, kinds
+
+
+def _kind(table: Mapping[str, Any]) -> Any:
+    """Return the kind of an agent's table; without `kind`, one with `command` is a command, one with `cli` a CLI."""
+    implied = next((kind for kind in ("command", "cli") if kind in table), "llm")
+    return table.get("kind", implied)
 
 
 def _by_line(fault: tuple[str, str]) -> tuple[str, int, str]:
@@ -239,7 +248,7 @@ def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any])
     if details["type"] == "union_tag_invalid":
         given = raw["agents"][location[1]].get("kind")
         wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {_shown(given)}"
-    elif details["type"] == "union_tag_not_found":
+    elif details["type"] == "model_attributes_type":
         wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
     else:
         shown = _shown(details["input"])
@@ -254,7 +263,7 @@ _INNER = {"tools": ToolLoopSettings, "models": ModelProfile, "ladder": Rung}
 def _known_beside(location: Location, raw: Mapping[str, Any]) -> list[str]:
     """Return the keys that are known in the table of the unknown one."""
     if location[0] == "agents":
-        return list(AGENT_KINDS[agent_kind(raw["agents"][location[1]])].model_fields)
+        return list(AGENT_KINDS[_kind(raw["agents"][location[1]])].model_fields)
     table: Any = Settings
     if len(location) > 1:
         inner = _INNER.get(location[1], Settings) if len(location) > 2 else None

@@ -46,24 +46,14 @@ Params = Annotated[dict[str, object], BeforeValidator(lambda given: given or {})
 Moment = Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))]
 
 
-class _RecordPart(BaseModel, extra="allow"):
-    """A part of a record, readable by attribute or, like the JSON it came from, by key."""
-
-    def __getitem__(self, key: str) -> Any:
-        try:
-            return getattr(self, key)
-        except AttributeError:
-            raise KeyError(key) from None
-
-
-class Cost(_RecordPart):
+class Cost(BaseModel, extra="allow"):
     """The cost of one tool call in tokens and seconds."""
 
     tokens: NonNegativeInt = 0
     time: NonNegativeFloat = 0.0
 
 
-class ToolCallRecord(_RecordPart):
+class ToolCallRecord(BaseModel, extra="allow"):
     """One tool call, also by the names `name`, `args` and `result`; `execution_time` is in seconds."""
 
     tool: Annotated[str, Field(min_length=1)] = _named("tool", "name")
@@ -84,7 +74,7 @@ class ToolCallRecord(_RecordPart):
         return reasoning.reasoning_line(reasoning.did(self.tool, self.params), found)
 
 
-class IterationRecord(_RecordPart):
+class IterationRecord(BaseModel, extra="allow"):
     """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
 
     iteration: NonNegativeInt
