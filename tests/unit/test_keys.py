@@ -83,7 +83,7 @@ def test_the_login_files_of_a_coding_agent_are_hidden_from_workers(tmp_path):
     (tmp_path / ".codex").mkdir()
     path = file_with(tmp_path / ".codex" / "auth.json")
     keys = Keys({"HOME": str(tmp_path)})
-    agent = {"cli": "codex", "credentials": ["~/.codex/auth.json"]}
+    agent = {"kind": "cli", "cli": "codex", "credentials": ["~/.codex/auth.json"]}
     assert keys.paths(settings(agent)) == [path]
     assert keys.fault(CliAgentSettings(**agent)) == ""
 
