@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +24,7 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.ledger.reader import ReadSide
 from clew_shared.playbook.curator import key_words
-from clew_shared.playbook.playbook import VERSION, Bullet, LearnedPlaybook, seconds
+from clew_shared.playbook.playbook import VERSION, Bullet, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
@@ -40,9 +39,7 @@ R = TypeVar("R")
 
 PRUNE_EVERY_S = 3600.0
 
-RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
-"""A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
-RECENCY_HALF_LIFE_S = 30 * 86_400.0
+RELEVANCE_WEIGHT = 0.5  # a strategy that fits the goal outranks a better one that does not
 CHARS_MAX = 60_000  # The strategies fit a line of the worker protocol, however many are configured
 LINE_CHARS = 60  # what a strategy's line takes besides its content: id, counts, part of a heading
 
@@ -85,7 +82,7 @@ class PlaybookStore:
         for task in state.goal.tasks:
             about += [task.description, *(subtask.description for subtask in task.subtasks)]
         bullets, places = self.current.bullets(), settings.max_strategies
-        return select(bullets, "\n".join(about), time.time(), places, chars_max)
+        return select(bullets, "\n".join(about), places, chars_max)
 
     async def learn(
         self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings
@@ -156,15 +153,15 @@ def _log_failure(goal: str, error: Exception) -> None:
 
 
 def select(
-    bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int, chars_max: int = CHARS_MAX
+    bullets: Iterable[Bullet], goal: str, max_strategies: int, chars_max: int = CHARS_MAX
 ) -> list[Bullet]:
-    """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
+    """Return the strategies to show for a goal (its text): by their worth and by how well they fit, in the order given.
 
-    The rank is Wilson's lower bound of help against harm, plus relevance and recency.
+    One without a verdict stands between those that help and those that harm, so that new ones are tried.
     """
     live = [bullet for bullet in bullets if bullet.is_shown]
     words = key_words(goal)
-    ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
+    ranked = sorted(live, key=lambda one: (-_rank(one, words), one.id))
     room, chosen = min(chars_max, CHARS_MAX), set[str]()
     for bullet in ranked[: max(0, max_strategies)]:
         room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
@@ -174,13 +171,11 @@ def select(
     return [bullet for bullet in live if bullet.id in chosen]
 
 
-def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
-    """Return Wilson's bound, and how well the strategy fits the words: half by section, half by content; and is new."""
+def _rank(bullet: Bullet, words: frozenset[str]) -> float:
+    """Return its worth, and how well it fits the words: half by section, half by content."""
     section, content = key_words(bullet.section.replace("_", " ")), key_words(bullet.content)
     share = len(content & words) / max(len(content), 1)
-    relevance = (bool(section & words) + share) / 2
-    recency = math.exp2(-max(0.0, at - seconds(bullet.updated_at)) / RECENCY_HALF_LIFE_S)
-    return bullet.lower_bound + RELEVANCE_WEIGHT * relevance + RECENCY_WEIGHT * recency
+    return bullet.worth + RELEVANCE_WEIGHT * (bool(section & words) + share) / 2
 
 
 def model_key(agent: LlmAgentSettings) -> str:

@@ -1,6 +1,5 @@
 """Strategies (bullets) with their counts, and the playbook that holds them, changed by single deltas (ACE)."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +14,6 @@ Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
 _TEXTS = ("id", "section", "content", "created_at", "updated_at", "source_goal")
-_Z_90 = 1.645
 COUNT_MAX = 999_999_999
 SEEN_MIN = 3  # goals with passing checks that must have had a loop before agents are told of it
 
@@ -71,12 +69,9 @@ class Bullet:
         return (self.helpful - self.harmful) / self.uses if self.uses else 0.0
 
     @property
-    def lower_bound(self) -> float:
-        """Wilson's lower bound of the share of help, at 90 % confidence, starting from one of each."""
-        total, z2 = self.verdicts + 2, _Z_90**2
-        share = (self.helpful + 1) / total
-        spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-        return max(0.0, (share + z2 / (2 * total) - spread) / (1 + z2 / total))
+    def worth(self) -> float:
+        """The share of help among its verdicts, starting from one of each: five of five is more than one of one."""
+        return (self.helpful + 1) / (self.verdicts + 2)
 
     @property
     def is_shown(self) -> bool:

@@ -126,7 +126,7 @@ class Playbook(LearnedPlaybook):
 
 
 def _worth(bullet: Bullet) -> tuple[float, str, str]:
-    return (bullet.lower_bound, bullet.updated_at, bullet.id)
+    return (bullet.worth, bullet.updated_at, bullet.id)
 
 
 def _is_copy(mine: Bullet, theirs: Bullet) -> bool:
