@@ -16,7 +16,6 @@ from clew_worker.bridge.clis.cli import (
     SessionStarted,
     ToolsOffered,
     TurnEnded,
-    UsageReported,
 )
 
 pytestmark = pytest.mark.timeout(900)
@@ -49,16 +48,6 @@ def test_the_model_is_offered_the_tools_of_clew_and_no_others_that_matter(name, 
     assert [e for e in turn.of(ToolsOffered) if set(e.names) != set(TOOLS)] == []
     assert turn.events[-1] == TurnEnded("Hello.")
     assert turn.code == 0
-
-
-@clis
-def test_calls_are_carried_out_and_the_words_of_a_refusal_reach_the_model(name, make_cli):
-    turn = make_cli(name).turn(
-        [Call("clew_run", {"cmd": "true"}), FALSE, FALSE, FALSE, Say("End.")]
-    )
-    assert [text.splitlines()[-1][:7] for text in turn.results] == ["exit co"] * 3 + ["refused"]
-    assert turn.of(TurnEnded) == [TurnEnded("End.")]
-    assert sum(report.input for report in turn.of(UsageReported)) == 500
 
 
 @pytest.mark.long

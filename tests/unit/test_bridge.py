@@ -113,14 +113,6 @@ async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
     assert (await calls.call("clew_run", {"cmd": "ls"})).refused
 
 
-async def test_a_question_ends_the_work_until_it_is_answered():
-    daemon = PlayedDaemon()
-    calls = ToolCalls(daemon, "cli/1")
-    await calls.call("clew_ask", {"question": "Which colour?"})
-    assert daemon.asked == [("ask", {"question": "Which colour?"})]
-    assert calls.over.is_set()
-
-
 async def test_a_replan_replaces_all_that_is_pending():
     daemon = PlayedDaemon(replan="task")
     calls = ToolCalls(daemon, "cli/1")

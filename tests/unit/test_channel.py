@@ -37,18 +37,6 @@ def words(number: int) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"method":"advance"}\n' % number
 
 
-async def test_messages_come_one_by_one_however_their_bytes_do(ends):
-    line, theirs = ends
-    whole = words(1) + words(2) + words(3)
-    for piece in (whole[:7], whole[7:60], whole[60:]):
-        theirs.sendall(piece)
-        await asyncio.sleep(0)
-    got = [await line.receive() for _ in range(3)]
-    theirs.close()
-    assert await line.receive() is None
-    assert got == [words(1), words(2), words(3)]
-
-
 async def test_an_agent_that_floods_waits_in_its_own_socket_and_nothing_is_lost(ends):
     line, theirs = ends
     flood = words(0) * 100_000

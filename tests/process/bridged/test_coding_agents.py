@@ -53,32 +53,6 @@ def test_a_goal_of_two_subtasks_is_completed_and_the_third_equal_failure_refused
     assert made.clew.verified()
 
 
-SIX = """\
----
-agent: coder
-checks:
-  all: cat 1.txt 2.txt 3.txt 4.txt 5.txt 6.txt && test $(cat ?.txt | wc -l) = 6
----
-# Write six files
-## Files
-{}"""
-
-
-def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(coder):
-    numbers = range(1, 7)
-    done = [Call("clew_done", {"success": True, "summary": f"wrote {n}"}) for n in numbers]
-    writes = [Call("clew_write", {"path": f"{n}.txt", "content": f"{n}\n"}) for n in numbers]
-    steps = [step for pair in zip(writes, done, strict=True) for step in pair]
-    steps[-2:-2] = [done[-1]]  # the last file is forgotten at first, and the check says so
-    made = coder([*steps, Say("All six files are written.")])
-    goal = made.submit(SIX.format("".join(f"- [ ] Write {n}.txt\n" for n in numbers)))
-    made.clew.wait("worker.exited", goal=goal, reason="finished")
-    assert results(made.clew, goal) == [("write_file", "success")] * 6
-    assert any("Check failed with exit code 1" in text for text in made.texts())
-    assert made.clew.goal(goal)["restarts"] == 0
-    assert made.clew.verified()
-
-
 CHECKED = """\
 ---
 agent: coder
@@ -149,17 +123,6 @@ def test_a_question_waits_for_a_person_and_the_answer_reaches_the_model(coder):
     made.clew.cli("feedback", goal, "Green.")
     made.clew.wait("goal.completed", goal=goal)
     assert any("Green." in str(one.body) for one in made.endpoint.talks)
-
-
-def test_one_that_plans_for_ever_is_stopped_by_its_turns(coder):
-    plan = {"tasks": [{"description": "All", "subtasks": ["First", "Then"]}]}
-    made = coder(lambda _: Call("clew_plan", plan))
-    goal = made.submit("---\nagent: coder\nmax_iterations: 2\n---\n# Write two files\n")
-    assert "2 iterations" in made.clew.wait("goal.blocked", goal=goal)["reason"]
-    view = made.clew.goal(goal)
-    assert (view["iteration"], view["restarts"], view["epoch"]) == (2, 0, 1)
-    assert any("the goal has a plan" in text for text in made.texts())
-    assert any("Your last 10 calls did nothing" in text for text in made.texts())
 
 
 @pytest.mark.parametrize(

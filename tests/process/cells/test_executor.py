@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire.executor import DigestRequest, RunRequest
+from clew_shared.wire.executor import RunRequest
 from clew_shared.wire.nursery import CellLimits
 
 
@@ -53,14 +53,6 @@ def test_a_huge_output_keeps_its_head_and_its_tail(hands):
     assert len(done.output) < 1200
 
 
-def test_the_world_says_whether_an_action_changed_anything(hands):
-    hands.send(DigestRequest(id=1000))
-    before = hands.receive().world
-    assert hands.sh("cat /dev/null").world == before
-    assert hands.sh("echo x > file").world != before
-    assert hands.sh("rm file").world == before
-
-
 def test_a_command_that_meets_the_limit_of_processes_is_refused_and_the_executor_lives(executor):
     most = 30
     hands = executor(limits=CellLimits(processes=most))
@@ -93,15 +85,6 @@ def test_a_broken_line_ends_the_executor_as_a_fault_of_the_protocol(hands):
     hands.cell.channel.sendall(b"no json\n")
     assert hands.cell.wait() == 78
     assert "invalid message" in hands.cell.read_log()
-
-
-def test_a_killed_executor_takes_its_commands_along(hands, gone, watch):
-    hands.sh("sleep 1000 & setsid sleep 1000 &")
-    fds = watch(hands.cell.tree())
-    assert len(fds) >= 3
-    os.kill(hands.cell.pid, signal.SIGKILL)
-    assert hands.cell.wait() == 128 + signal.SIGKILL
-    assert gone(fds)
 
 
 def place_of(folder):

@@ -39,12 +39,6 @@ def test_an_exit_code_arrives_at_the_daemon(nursery, spec, code):
     assert nursery.spawn(spec(sh=f"exit {code}")).wait() == code
 
 
-def test_the_daemon_hears_the_end_of_a_cell_on_the_channel(nursery, spec):
-    cell = nursery.spawn(spec(sh="exit 0"))
-    assert cell.channel.recv(1) == b""
-    assert cell.wait() == 0
-
-
 def test_the_reported_pid_is_the_payload_itself(nursery, spec):
     cell = nursery.spawn(spec(sh="echo up >&3; read line <&3"))
     assert cell.channel.recv(16) == b"up\n"
