@@ -196,7 +196,7 @@ def descriptors(clew):
 UNSTARTED = [
     ("#!/nowhere/python\n", "needs /nowhere/python, which does not exist"),
     ("#!/usr/bin/env no-such-program\n", "needs no-such-program, which is not on the PATH"),
-    ("print('hello')\n", "is no program, and has no first line such as #!/bin/sh"),
+    ("print('hello')\n", "Exec format error; correct `command`"),
     ("\x7fELF of another machine", "Exec format error"),
 ]
 

@@ -4,6 +4,7 @@ The rules are those of docs/security.md, "Mechanisms".
 """
 
 import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -209,14 +210,9 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
     """
     if home := env.get("HOME"):
         command = tuple(home + one[1:] if one.startswith("~/") else one for one in command)
-    program = command[0]
-    if "/" in program:
-        return command
-    for folder in env.get("PATH", DEFAULT_PATH).split(os.pathsep):
-        found = Path(folder or ".") / program
-        if Path(folder).name != "shims" and found.is_file() and os.access(found, os.X_OK):
-            return (str(found), *command[1:])
-    return command
+    folders = env.get("PATH", DEFAULT_PATH).split(os.pathsep)
+    path = os.pathsep.join(one for one in folders if Path(one).name != "shims")
+    return (shutil.which(command[0], path=path) or command[0], *command[1:])
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:

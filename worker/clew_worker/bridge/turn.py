@@ -1,6 +1,5 @@
 """One turn of a CLI: what its event stream has said, and what follows from it; and the session that it is in. Pure."""
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -26,16 +25,6 @@ START_FIX = (
     "Name the program itself as `program` of the agent, not a script that starts it, or install it again; "
     "`clew doctor` tries it"
 )
-_NOT_STARTED = re.compile(
-    r"\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|permission denied"
-    r"|exec format error|cannot execute|cannot find module|missing .{0,20}dependency|reinstall"
-    r"|shared librar|\bGLIBC",
-    re.IGNORECASE | re.DOTALL,
-)
-"""The words of a program that could not start another one, or load a part, which it consists of."""
-
-_SHELL_CANNOT = (126, 127)
-"""The codes with which a shell ends that cannot execute a program, or does not find it."""
 
 
 class CliCrashError(Exception):
@@ -134,9 +123,6 @@ class CliTurn:
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
-        cannot = code in _SHELL_CANNOT or _NOT_STARTED.search(said)
-        if cannot and not (self.session or self.acted):
-            raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
         if self.faults:
             raise CannotContinue("temporary", f"{self.cli.name}: {said or NO_REASON}")
         if code > SIGNAL_BASE:
@@ -146,7 +132,7 @@ class CliTurn:
             if self.lines:
                 what = f"printed {self.lines} lines, none of them an event that clew knows: "
                 what += "its version may be too new or too old (clew doctor)."
-            raise self.lasting(f"{what} {said or NO_REASON}")
+            raise self.lasting(f"{what} {said or NO_REASON}. {START_FIX}")
         if code != ExitCode.OK:
             raise self._crash(f"exited with {code}", said or NO_REASON)
 

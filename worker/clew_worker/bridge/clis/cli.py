@@ -175,7 +175,8 @@ _SAYS: dict[FaultKind, str] = {
     "lasting": r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
     r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
     r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
-    r"|configuration is invalid",
+    r"|configuration is invalid|\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|exec format error"
+    r"|cannot (?:execute|find module)|missing .{0,20}dependency|shared librar|\bGLIBC",
     "login": r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
     r"|oauth|access token|refresh token|missing environment variable|credentials",
 }
