@@ -25,9 +25,8 @@ from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")
+# what an agent writes belongs to the user's work, as readable as what the user writes
 UMASK = 0o022
-"""Files that an agent writes belong to the user's work: they are as readable as those that the user writes."""
-
 UMASK_OF_CLI = 0o077
 HTTP, HTTPS = 80, 443
 CACHES_MAX = 64  # Folders of a `.cache` that a view shows: a goal may make any number

@@ -29,9 +29,8 @@ from clew_shared.wire.nursery import CellLimits
 
 log = structlog.get_logger()
 
+# cpu without a limit: a worker that spins keeps to its share
 CONTROLLERS = ("memory", "pids", "cpu")
-"""cpu has no limit, but enabling it keeps a worker that spins to the same share as the daemon."""
-
 _MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))  # beside version 1: the latter
 END_S = 5.0
 _MIB = 1 << 20

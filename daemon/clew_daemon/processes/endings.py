@@ -17,9 +17,7 @@ OWES_REPLAN = "left_instead_of_replanning"
 UNFINISHED = "exited_unfinished"
 NO_HELLO = "no_hello"
 
-ATTEMPT = "attempt"
-"""The reason of a worker's end where its attempt is over, and the next one follows."""
-
+ATTEMPT = "attempt"  # the reason of an end after which the next attempt follows
 EndingKind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
 

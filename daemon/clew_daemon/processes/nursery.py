@@ -27,9 +27,8 @@ log = structlog.get_logger()
 
 VERSION = version("clew")  # The version of the running code, whatever has been installed meanwhile
 READY_TIMEOUT_S = 60.0
+# a nursery gives up on a cell after a third of that; one that does not answer hangs
 SPAWN_TIMEOUT_S = 30.0
-"""A nursery gives up on a cell that does not start after a third of that; one that does not answer hangs."""
-
 KILL_WAIT_S = 5.0
 FULL_WAIT_S = 0.005
 STARTS_AT_ONCE = 4

@@ -28,18 +28,11 @@ from clew_shared.views.publish import path_view
 
 log = structlog.get_logger()
 
-RESTORE_S = 60.0
-"""How long the workspace may take to be put back; what has begun by then may take as long again."""
-
-STOP_S = 10.0
-"""How long a restore may go on where its goal is being stopped."""
-
-COMPLETE_TRIES = 2
-"""How often a restore that is on record is tried, each time with a new executor."""
-
+RESTORE_S = 60.0  # for the workspace to be put back; what has begun by then may take as long again
+STOP_S = 10.0  # how long a restore may go on where its goal is being stopped
+COMPLETE_TRIES = 2  # for a restore that is on record, each with a new executor
 WHY_CHARS = 200
-LEFT_SHOWN = 10
-"""How many names of files that were left an agent is shown."""
+LEFT_SHOWN = 10  # names of files that were left, for the agent
 
 
 class RestoreUnfinishedError(Exception):

@@ -56,8 +56,7 @@ GIT_LOG = (
 )
 GIT_LOG_S = 20.0
 END_S = 10.0
-BATCH_CHARS = 200_000
-"""How long the names of one request may be together: its answer names them again."""
+BATCH_CHARS = 200_000  # of the names in one request: its answer names them again
 
 
 class VisitFailed(Exception):

@@ -7,8 +7,7 @@ from clew_shared.snapshots.names import fitting
 from clew_shared.views.publish import path_view
 
 NAMES_SHOWN = 5_000
-BYTES_SHOWN = 1_000_000
-"""How many names each list of an answer has at most, and how long they may be together."""
+BYTES_SHOWN = 1_000_000  # of each list of an answer; and NAMES_SHOWN at most
 
 
 class NameView(TypedDict, total=False):

@@ -16,9 +16,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, AnswerModel, Finished, Judged, Noted
 from clew_shared.wire.hello import HelloAnswer
 
-ANSWER_TIMEOUT_S = 8 * 86_400.0
-"""Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
-
+ANSWER_TIMEOUT_S = 8 * 86_400.0  # longer than any answer takes, with its wait for an LLM slot
 RETRY_AFTER_MAX_S = 30 * 86_400.0  # the longest wait that an agent may ask for
 GAVE_UP = "the agent gave up on this attempt"
 RECORD_CHARS, REASON_CHARS = 1_000, 4_000

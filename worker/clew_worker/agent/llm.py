@@ -30,8 +30,8 @@ LAST_REPORT_S = 5.0
 ANSWER_TOKENS_MIN = 256
 AFTER_REPETITION_TEMPERATURE = 0.7
 _THOUGHT_CHARS = 20_000
+# of an answer that was cut off before its call; the next prompts carry the rest in vain
 CUT_OFF_CHARS = 300
-"""What is kept of an answer that was cut off before its call: all the next prompts would carry the rest."""
 
 
 class LlmAgent:

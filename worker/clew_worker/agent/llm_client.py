@@ -23,9 +23,7 @@ from clew_worker.agent.client import RETRY_AFTER_MAX_S, CannotContinue
 
 TRIES = 4
 PAUSE_FIRST_S, PAUSE_IN_PLACE_MAX_S = 0.5, 5.0
-RETRY_AFTER_IN_PLACE_MAX_S = 1.0
-"""A longer wait is left to the daemon: the goal is shown as waiting, and its worker ends."""
-
+RETRY_AFTER_IN_PLACE_MAX_S = 1.0  # for a longer one the goal waits, and its worker ends
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX, ERROR_BYTES_MAX = 8 << 20, 64 << 10
 TEXT_CHARS_MAX = 200_000

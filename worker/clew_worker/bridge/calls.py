@@ -25,9 +25,8 @@ from clew_worker.bridge.tools import ToolAnswer, feedback_text, joined, next_sub
 
 PATIENCE_S = 45.0  # well below the time after which MCP clients give up on a call
 RECORDS_MAX = 200  # as many as one `reflect` carries
+# calls in a row that did nothing, after which a turn is over: else it would have no end
 IDLE_CALLS_MAX = 10
-"""After so many calls in a row that carried nothing out, a turn is over: else it would have no end."""
-
 OVER = ToolAnswer("The work on this goal is over for you. End your turn.", refused=True)
 _IDLE = f"Your last {IDLE_CALLS_MAX} calls did nothing. End your turn; you will be asked again."
 TURN_OVER = ToolAnswer(_IDLE, refused=True)
@@ -54,8 +53,7 @@ class ToolCalls:
         self._news: list[str] = []
         self._records: list[CallRecord] = []
         self._running: asyncio.Task[ToolAnswer] | None = None
-        self._seq = 0
-        """The number of the running call's action, 0 while it has none."""
+        self._seq = 0  # the number of the running call's action, 0 while it has none
         self._arriving = asyncio.Lock()
         daemon.on("allowed", self._allowed)
         daemon.on("feedback", lambda params: self._news.append(str(params.get("text") or "")))

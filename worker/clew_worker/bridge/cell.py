@@ -27,15 +27,14 @@ from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1 << 20  # what is longer is cut: such a line is no event that matters
 ANSWER_TIMEOUT_S, CHUNK = 30.0, 1 << 16
+# for output after its end, and in all: what could not be ended may hold it open
 DRAIN_S, LEFT_S = 0.5, 10.0
-"""How long its output is waited for after its end, and read in all: what could not be ended may hold it open."""
 
 
 # ---- the messages
 
+# what a packet holds where the system's limits for sockets are the usual ones
 PACKET_BYTES_MAX = 180 * 1024
-"""What one packet holds where the system's limits for sockets are the usual ones."""
-
 PLACE, PLACE_BYTES_MAX = ".clew/conversation.json", 16 * 1024
 
 

@@ -22,12 +22,9 @@ from clew_worker.bridge.clis.cli import SERVER
 from clew_worker.bridge.starter import CONNECTIONS_MAX
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
 
-WITHOUT_RELAY_S = 2.0
-"""How long a CLI may be without a relay before it is given up: one may start another."""
-
+WITHOUT_RELAY_S = 2.0  # after that a CLI without a relay is given up: it may start another
+# a file to write as JSON at its worst, and more than a message to the daemon may have
 LINE_BYTES_MAX = 4 << 20
-"""A file to write, as JSON at its worst, and more than a message to the daemon may have."""
-
 TOKEN_TIMEOUT_S, CALLS_MAX = 10.0, 64
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 

@@ -40,8 +40,7 @@ IDLE_TURNS_MAX = 3
 ANEW_MAX = 2  # how often in a row a new conversation may replace one that cannot be continued
 THOUGHT_CHARS, LAST_WORDS_CHARS = 20_000, 400
 LAST_REPORT_S = 1.0
-GOODBYE_S = 2.0
-"""How long a CLI may take to end its turn after the goal is over; its usage comes with that end."""
+GOODBYE_S = 2.0  # for a CLI to end its turn after the goal is over; its usage comes with that end
 
 
 def run_bridge(channel_fd: int, peer_fd: int) -> int:

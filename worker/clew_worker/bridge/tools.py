@@ -13,9 +13,7 @@ from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 
 OUTPUT_CHARS, PROMPT_CHARS = 60_000, 30_000
-PROMPT_TOKENS, LATEST_CHARS = 16_000, 3_000
-"""The budget for what is told of the goal and its work; and of its last actions."""
-
+PROMPT_TOKENS, LATEST_CHARS = 16_000, 3_000  # for what is told of the goal, and of its last actions
 RULES = """\
 You work under clew, a supervisor. Your only tools that act are those of the MCP server "clew": clew_run, clew_read, \
 clew_write, clew_edit, clew_list, clew_search, clew_recall. They work in the workspace {workspace}; paths are relative \

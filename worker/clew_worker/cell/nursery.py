@@ -36,9 +36,8 @@ _WARM = (
     "clew_worker.agent.runbook",
     "uvloop",
 )
+# what a first request imports, slowly
 _WITH_LLM = ("httpcore2", "anyio._backends._asyncio", "truststore")
-"""What the first request of a process imports: it takes longer than the rest of a restart."""
-
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S, _TICK_MS = 10.0, 200
 _DESCRIPTORS_MAX = 3

@@ -37,8 +37,8 @@ DEVICE = Right.READ_FILE | Right.WRITE_FILE | Right.TRUNCATE | Right.IOCTL_DEV
 WRITE = _ALL & ~(Right.EXECUTE | Right.MAKE_CHAR | Right.MAKE_BLOCK | Right.IOCTL_DEV)
 
 
+# a path, followed if it is a link, and the rights to it and all beneath it
 Grant = tuple[str, Right]
-"""A path, followed if it is a link, and the rights to it and all beneath it."""
 
 
 def abi() -> int:

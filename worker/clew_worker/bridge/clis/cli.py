@@ -12,9 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-SERVER = "clew"
-"""The name of clew's MCP server in each CLI's config; the CLIs derive the names of its tools from it."""
-
+SERVER = "clew"  # of clew's MCP server in each CLI's config, from which its tools have their names
 _TOOLS = "run read write edit list search recall wait done plan ask"
 TOOLS = tuple(f"clew_{name}" for name in _TOOLS.split(" "))
 
@@ -193,8 +191,7 @@ class Cli:
     name: ClassVar[str]
     kept: ClassVar[tuple[str, ...]]
     harmless: ClassVar[frozenset[str]] = frozenset()
-    complains: ClassVar[bool] = True
-    """Whether it says what is wrong in lines that are no events."""
+    complains: ClassVar[bool] = True  # whether it says what is wrong in lines that are no events
 
     def __init__(self, used: UsageReported = NOTHING_USED) -> None:
         self._used = used  # what was reported for the session that it resumes

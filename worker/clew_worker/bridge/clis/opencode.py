@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from clew_worker.bridge.clis import cli
 from clew_worker.bridge.clis.cli import SERVER
 
-TIMEOUT_MS = 120_000
-"""For the start of the MCP server, and for each call: clew answers a call within 45 s."""
-
+TIMEOUT_MS = 120_000  # for the start of the MCP server, and for each call: clew answers within 45 s
 _PROVIDER, _KEY, _MORE_FOLLOWS = "clew", "CLEW_CLI_KEY", "tool-calls"
 
 
