@@ -44,10 +44,8 @@ def make_private(folder: Path) -> None:
             raise FolderError(_foreign(str(folder), found.st_uid))
         mode = stat.S_IMODE(found.st_mode)
         if mode & 0o022:
-            raise FolderError(
-                f"{folder} can be written by others (mode {mode:04o}), who may have put something there: "
-                f"check it, then chmod 700 {folder}"
-            )
+            by_others = f"{folder} can be written by others (mode {mode:04o})"
+            raise FolderError(f"{by_others}: check what is there, then chmod 700 {folder}")
         if mode != 0o700:
             os.fchmod(fd, 0o700)
 

@@ -207,10 +207,9 @@ def only_tokens_differ(old: str, new: str) -> bool:
 
 def _alike(old: Any, new: Any, *, token: bool = False) -> bool:
     if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(
-            _alike(value, new[key], token=bool(_TOKEN_FIELD.search(key)))
-            for key, value in old.items()
-        )
+        tokens = {key: bool(_TOKEN_FIELD.search(key)) for key in old}
+        same = old.keys() == new.keys()
+        return same and all(_alike(v, new[key], token=tokens[key]) for key, v in old.items())
     if old == new:
         return True
     same_kind = type(old) is type(new) and isinstance(old, str | int | float)

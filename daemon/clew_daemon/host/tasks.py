@@ -135,10 +135,8 @@ class ThreadsError(Exception):
     """No thread can be started: the user has as many processes as it may have."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "cannot start threads: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
-            "(`ulimit -u` in a shell), or end other programs"
-        )
+        hint = "raise TasksMax= or LimitNPROC= of the unit (`ulimit -u` in a shell)"
+        super().__init__(f"cannot start threads, too many processes: {hint}, or end other programs")
 
 
 def pool(count: int, name: str) -> ThreadPoolExecutor:

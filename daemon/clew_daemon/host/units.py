@@ -34,10 +34,9 @@ class ServiceUnit:
 
 
 def _view_unit(name: str) -> ServiceUnit:
-    unit, manager = f"clew-{name}", "systemctl --user"
-    return ServiceUnit(
-        f"{unit}.service", name, f" {name}", f"{manager} start {unit}", f"{manager} restart {unit}"
-    )
+    unit = f"clew-{name}"
+    start, restart = (f"systemctl --user {verb} {unit}" for verb in ("start", "restart"))
+    return ServiceUnit(f"{unit}.service", name, f" {name}", start, restart)
 
 
 DAEMON_UNIT = ServiceUnit("clew.service", "run", "", "clew start", "clew restart")
@@ -220,9 +219,8 @@ class OwnUnit:
             return text
         other = home_of(text)
         whose = f"for another home: {other}" if other else "not one that clew wrote"
-        hint = (
-            f"uninstall it there (clew --home DIR service uninstall{self.unit.named}), or remove it"
-        )
+        there = f"clew --home DIR service uninstall{self.unit.named}"
+        hint = f"uninstall it there ({there}), or remove it"
         raise ServiceError(f"{self.path} is {whose} (see its ExecStart=): {hint}")
 
     def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:

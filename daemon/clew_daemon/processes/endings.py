@@ -73,9 +73,8 @@ def _left(code: int, leave: Leave | None, detail: str) -> Ended:
 def by_surprise(error: BaseException) -> Ended:
     """Return how a worker ends by an unexpected error: a bug, or half an upgrade."""
     is_told = isinstance(error, OSError) and bool(error.strerror)
-    return Ended(
-        "crash", "internal", plain(error) if is_told else f"{type(error).__name__}: {error}"
-    )
+    said = plain(error) if is_told else f"{type(error).__name__}: {error}"
+    return Ended("crash", "internal", said)
 
 
 def by_fault(error: BaseException) -> Ended:

@@ -87,10 +87,11 @@ class Zygote:
         self._line.setblocking(False)
         fd = theirs.fileno()
         command = [sys.executable, "-P", "-m", "clew_worker.cell.nursery", str(fd), *preload]
+        nothing = subprocess.DEVNULL
         try:
-            with theirs:
-                self._process = subprocess.Popen(  # held, since it reaps when it is collected
-                    command, pass_fds=[fd], env=env, stdin=subprocess.DEVNULL, cwd="/"
+            with theirs:  # held, since it reaps when it is collected
+                self._process = subprocess.Popen(
+                    command, pass_fds=[fd], env=env, stdin=nothing, cwd="/"
                 )
         except OSError:
             self._line.close()
@@ -133,24 +134,20 @@ class Zygote:
         """Ask for a cell; raises NurseryGone, ValueError for a spec that is too long, OSError if resources run out."""
         number = next(self._numbers)
         request = wire.to_packet(wire.Spawn(id=number, spec=spec))
-        answer: asyncio.Future[wire.Spawned | wire.SpawnFailed] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self._asked[number] = answer
+        self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(SPAWN_TIMEOUT_S):
                 async with self._sending:  # one at a time waits for room in the socket
                     await _send(self._line, request, fds)
-                return await answer
+                return await self._asked[number]
         except OSError as error:
             if wire.is_shortage(error):
                 raise
             self._lost = True
             self.child.kill()
-            late = isinstance(error, TimeoutError)
-            raise NurseryGone(
-                f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else plain(error)
-            ) from None
+            late = f"no answer for {SPAWN_TIMEOUT_S:g} s"
+            why = late if isinstance(error, TimeoutError) else plain(error)
+            raise NurseryGone(why) from None
         finally:
             del self._asked[number]
 

@@ -78,9 +78,8 @@ def _wrong(workspace: str, known: Identity | None) -> Missing | None:
     if known and not seen.is_same(known):
         return _replaced(workspace, known, seen)
     if not os.access(workspace, os.R_OK | os.X_OK):
-        detail = (
-            f"{workspace} cannot be read by this user (mode {stat.S_IMODE(found.st_mode):04o})."
-        )
+        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+        detail = f"{workspace} cannot be read by this user ({mode})."
         return Missing("the workspace cannot be reached", detail)
     return None
 
@@ -112,9 +111,8 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> "WorkspaceGu
     except OSError as error:
         if is_shortage(error):
             raise
-        return Missing(
-            f"the workspace cannot be created: {plain(error)}", f"{workspace} cannot be created."
-        )
+        reason = f"the workspace cannot be created: {plain(error)}"
+        return Missing(reason, f"{workspace} cannot be created.")
     expected = None if made else known
     if why := missing(workspace, expected):
         return why
@@ -178,10 +176,8 @@ class WorkspaceGuard:
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:
-    detail = (
-        f"{workspace} is not the folder that this goal works in "
-        f"(the original: {_described(known)}; now: {_described(seen)})."
-    )
+    both = f"the original: {_described(known)}; now: {_described(seen)}"
+    detail = f"{workspace} is not the folder that this goal works in ({both})."
     return Missing("the workspace was replaced", detail, stranger=seen)
 
 

@@ -125,9 +125,8 @@ class CliStarter:
                 fault, temporary = plain(error), no_room or is_shortage(error)
                 _report(channel, CliEnded(fault=fault, temporary=temporary))
             else:
-                self._run = Run(
-                    cli, watch, channel, errors, bytearray(), order.back, held.pop_all()
-                )
+                kept = held.pop_all()
+                self._run = Run(cli, watch, channel, errors, bytearray(), order.back, kept)
 
     def _end(self, run: Run) -> None:
         """Have the CLI end if it has not, end what it has left behind, and report it."""

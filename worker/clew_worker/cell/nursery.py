@@ -31,11 +31,7 @@ from clew_worker.cell import cell
 from clew_worker.cell.cell import Wiring, hung_up
 from clew_worker.sandbox import kernel
 
-_WARM = (
-    "clew_worker.executor.server",
-    "clew_worker.agent.runbook",
-    "uvloop",
-)
+_WARM = ("clew_worker.executor.server", "clew_worker.agent.runbook", "uvloop")
 # what a first request imports, slowly
 _WITH_LLM = ("httpcore2", "anyio._backends._asyncio", "truststore")
 _VERSION = version("clew")
@@ -178,11 +174,9 @@ def main(argv: list[str]) -> int:
         loaded, report = preload(argv[2:]), sandbox.probe()
         gc.collect()
         gc.freeze()  # collections in the cells then leave these pages shared
-        hello = wire.NurseryHello(
-            pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report
-        )
+        about = {"pid": os.getpid(), "version": _VERSION, "preloaded": loaded, "sandbox": report}
         try:
-            control.sendall(to_packet(hello))
+            control.sendall(to_packet(wire.NurseryHello.model_validate(about)))
         except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
             return 1
         NurseryServer(control, report).serve()

@@ -25,12 +25,9 @@ _NO_NAMESPACES = (
     "clew's Python; in a container, unshare and mount in its seccomp and AppArmor profiles"
 )
 _NO_OVERLAY = (
-    "no overlay of a workspace: where a proof needs it, checks run a second time in a copy, which takes as long as "
-    "copying the workspace ([proof] view, docs/proof.md)"
+    "no overlay: where a proof needs a view, the workspace is copied ([proof] view, docs/proof.md)"
 )
-_NO_SECCOMP = (
-    "no seccomp filter for this machine (x86_64 and aarch64 have one): docs/security.md, Mechanisms"
-)
+_NO_SECCOMP = "no seccomp filter for this machine, only for x86_64 and aarch64: docs/security.md"
 
 
 class SandboxError(Exception):

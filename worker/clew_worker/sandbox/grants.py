@@ -241,10 +241,7 @@ def _elf_loader(head: bytes) -> str | None:
         return None
     # not all of the table is in the head, or it is no table
     with contextlib.suppress(struct.error, ValueError, OverflowError):
-        (table,), (size, count) = (
-            struct.unpack_from("<Q", head, 32),
-            struct.unpack_from("<HH", head, 54),
-        )
+        table, size, count = struct.unpack_from("<Q14xHH", head, 32)
         for at in range(table, table + size * count, size):
             kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, at)
             if kind == _PT_INTERP:

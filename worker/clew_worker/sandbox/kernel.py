@@ -206,10 +206,8 @@ def seccomp_filter(program: bytes) -> None:
 _CHOWN, _DAC_OVERRIDE, _, _FOWNER, _FSETID, _KILL = range(6)
 _SETGID, _SETUID, _BIND_SERVICE, _CHROOT = 6, 7, 10, 18
 THINKING = (_DAC_OVERRIDE,)
-ACTING = (
-    *(_CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _KILL),
-    *(_SETGID, _SETUID, _BIND_SERVICE, _CHROOT),
-)
+_AS_OTHERS = _SETGID, _SETUID, _BIND_SERVICE, _CHROOT
+ACTING = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _KILL, *_AS_OTHERS)
 _CAPABILITIES_MAX = 64
 EXECUTOR_SPARE = 1024
 """How many more descriptors an executor may have than the commands that it starts.
@@ -228,10 +226,8 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
     with contextlib.suppress(OSError):
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     # root in a container has fewer than root outside, and asking for more is refused
-    header, held = (
-        ctypes.create_string_buffer(_CAPABILITY_HEADER, 8),
-        ctypes.create_string_buffer(24),
-    )
+    header = ctypes.create_string_buffer(_CAPABILITY_HEADER, 8)
+    held = ctypes.create_string_buffer(24)
     _call(_libc.capget, "capget", header, held)
     _, low, _, _, high, _ = struct.unpack("6I", held.raw)
     mask = sum(1 << number for number in kept) & (low | high << 32)

@@ -132,9 +132,8 @@ def _socket(*, network: bool, unix: bool) -> bytes:
     allowed = [*([socket.AF_UNIX] * unix), *([socket.AF_INET, socket.AF_INET6] * network)]
     tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in allowed]
     route = _argument(2) + _step(_JUMP_EQ, _NETLINK_ROUTE, 1, 0) + refuse
-    return (
-        _argument(0) + b"".join(tests) + _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse + route
-    )
+    netlink = _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse
+    return _argument(0) + b"".join(tests) + netlink + route
 
 
 def _socketpair() -> bytes:
