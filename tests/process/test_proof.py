@@ -17,7 +17,7 @@ from bad_disk import small
 from bench import fakes
 
 from clew_daemon.processes import children
-from clew_daemon.session.proving import agent_stopped
+from clew_daemon.session.proving import stopped
 
 SLOW = 'sleep 2; [ "$(sh greet.sh)" = hello ]\n'
 AGENT = """\
@@ -173,7 +173,7 @@ def test_where_the_kernel_lists_no_children_they_are_found_and_stopped_all_the_s
             monkeypatch.delattr(Path, "read_text")
             assert children.tree(agent.pid) == [agent.pid, below.pid]
             epoch = SimpleNamespace(own_tools=True, cells=[agent])
-            with agent_stopped(epoch):
+            with stopped(epoch):
                 for pid in (agent.pid, below.pid):
                     while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
                         time.sleep(0.01)

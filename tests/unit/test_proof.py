@@ -4,23 +4,23 @@ import base64
 import hashlib
 import os
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from clew_shared.proof.checks import Count, count, fewer
 from clew_shared.proof.judges import Patterns, bad_patterns, matcher
-from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
+from clew_shared.proof.label import Allowed, Evidence, Run, Seen, label, next_view, words
 from clew_worker.executor.proof import tools
 from clew_worker.executor.proof.sources import (
     decided_by,
     deciding,
-    examples_lost,
     is_data,
     judges,
     signs,
     with_old_tests,
 )
-from clew_worker.executor.proof.sources import tests_within as inner_tests
+from clew_worker.executor.proof.sources import tests_lost as lost_tests
 
 NOT_GIVEN = Patterns()
 JUDGE = [
@@ -175,8 +175,8 @@ def test_tests_within_sources_are_seen():
     new = b"pub fn a() { 2 }\n#[cfg(test)]\nmod tests {}\n"
     assert with_old_tests("src/lib.rs", old, new).startswith(b"pub fn a() { 2 }")
     assert with_old_tests("src/lib.rs", old, old) is None
-    assert inner_tests(old) > inner_tests(new)
-    assert examples_lost(b">>> f(1)\n2\n", b">>> f(1)\n3\n") == 1
+    assert lost_tests(old, new) == 2
+    assert lost_tests(b">>> f(1)\n2\n", b">>> f(1)\n3\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -204,18 +204,26 @@ def test_data_is_what_a_check_may_compare_with():
 
 
 RED, GREEN = Run(1), Run(0)
-GONE = {"t": Run(1)}
+WORKED = Evidence({"t": RED}, {"t": GREEN})
+
+
+def viewed(**views):
+    """The runs of work whose checks have ended so in views."""
+    return replace(WORKED, views={take: {"t": run} for take, run in views.items()})
+
+
+GONE = viewed(judges=RED)
 LABELS = {
-    "proven": (Seen(), Evidence({"t": RED}, {"t": GREEN})),
+    "proven": (Seen(), WORKED),
     "checked": (Seen(), Evidence({"t": GREEN}, {"t": GREEN})),
-    "own_tests": (Seen(added=("tests/a.py",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
-    "changed_tests": (Seen(altered=("t.py",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
-    "changed_tools": (Seen(home=(".npmrc",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
-    "left_running": (Seen(alive=("sleep",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
+    "own_tests": (Seen(added=("tests/a.py",)), GONE),
+    "changed_tests": (Seen(altered=("t.py",)), GONE),
+    "changed_tools": (Seen(home=(".npmrc",)), GONE),
+    "left_running": (Seen(alive=("sleep",)), GONE),
     "fewer_tests": (Seen(), Evidence({"t": Run(1, Count(1, 1))}, {"t": Run(0, Count(1))})),
     "failing_tests": (Seen(), Evidence({"t": RED}, {"t": Run(0, Count(1, 1))})),
-    "watches_tests": (Seen(watches=("a.py: PYTEST_",)), Evidence({"t": RED}, {"t": GREEN})),
-    "unknown": (Seen(altered=("t.py",)), Evidence({"t": RED}, {"t": GREEN}, {"t": Run(None)})),
+    "watches_tests": (Seen(watches=("a.py: PYTEST_",)), WORKED),
+    "unknown": (Seen(altered=("t.py",)), viewed(judges=Run(None))),
 }
 
 
@@ -224,24 +232,34 @@ def test_one_label_follows_from_what_was_seen():
 
 
 def test_changed_tests_that_pass_as_they_were_do_no_harm():
-    runs = Evidence({"t": RED}, {"t": GREEN}, {"t": GREEN})
+    runs = viewed(judges=GREEN)
     assert label(Seen(altered=("tests/a.py",), added=("tests/b.py",)), runs).label == "proven"
 
 
 def test_where_files_and_tools_were_changed_a_third_run_says_which_it_was():
     seen = Seen(altered=("t.py",), home=(".npmrc",))
-    assert needs_outside_only(seen, GONE)
+    assert next_view(seen, GONE, Allowed()) == "tools"
     for without_tools, expected in ((RED, "changed_tools"), (GREEN, "changed_tests")):
-        runs = Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": without_tools})
-        assert label(seen, runs).label == expected
+        assert label(seen, viewed(judges=RED, tools=without_tools)).label == expected
+
+
+def test_a_view_is_made_only_where_the_label_needs_it():
+    tests = Seen(altered=("t.py",))
+    assert next_view(Seen(), WORKED, Allowed()) is None
+    assert next_view(Seen(), WORKED, Allowed(setup=True)) == "judges"
+    assert next_view(tests, WORKED, Allowed()) == "judges"
+    assert next_view(Seen(data=("a.csv",)), WORKED, Allowed()) == "data"
+    assert next_view(tests, GONE, Allowed()) == "work"
+    assert next_view(tests, GONE, Allowed(("t.py",))) == "kept"
+    assert next_view(tests, viewed(judges=replace(RED, seconds=61)), Allowed()) is None
 
 
 @pytest.mark.parametrize(
     ("seen", "runs"),
     [
-        (Seen(programs=("suite.sh",)), Evidence({"t": RED}, {"t": GREEN})),
-        (Seen(data=("a.csv",)), Evidence({"t": RED}, {"t": GREEN}, None, None, GONE)),
-        (Seen(odd=("a.py: os._exit",)), Evidence({"t": RED}, {"t": GREEN})),
+        (Seen(programs=("suite.sh",)), WORKED),
+        (Seen(data=("a.csv",)), viewed(data=RED)),
+        (Seen(odd=("a.py: os._exit",)), WORKED),
         (Seen(), Evidence({}, {"t": GREEN})),
     ],
 )

@@ -4,7 +4,7 @@ import time
 
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.proving import Proving, agent_stopped
+from clew_daemon.session.proving import Proving, stopped
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
@@ -55,7 +55,7 @@ class Finishing:
         if epoch.kind != "llm":
             self._considered = state.guidance.feedback_seq
         epoch.core.need_no_replan()
-        with agent_stopped(epoch):
+        with stopped(epoch):
             await self._proving.clean()
             refused = await self._objection()
             refused = refused or await self._proving.refusal(redact(p.tests_changed.strip()))

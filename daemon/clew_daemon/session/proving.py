@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import psutil
 import structlog
@@ -15,7 +15,6 @@ import structlog
 from clew_daemon.host.git import program
 from clew_daemon.processes.children import is_proc_ours
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
-from clew_daemon.processes.nursery import Cell
 from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
@@ -39,9 +38,6 @@ log = structlog.get_logger()
 FILES_SHOWN = 20
 OUTPUT_CHARS = 1_500
 COMMAND_CHARS = 80
-WITHOUT_WORK_S = 60.0
-"""Where the checks took longer in the view, they are not run once more only to help a person decide."""
-Take = Literal["judges", "data", "tools", "work", "compiled"]
 
 
 class Proving:
@@ -51,7 +47,6 @@ class Proving:
         self._epoch = epoch
         self._checks = checks
         self._theirs: dict[str, str] = {}
-        self._settings = False  # tools or settings were changed: a view has to put them back
 
     @property
     def on(self) -> bool:
@@ -97,7 +92,7 @@ class Proving:
     async def _proof(self, reason: str) -> ProofState | None:
         """Return the proof of the workspace as it is; one on record for it holds."""
         epoch, began = self._epoch, time.monotonic()
-        with _stopped(lambda: _left_running(epoch)):
+        with stopped(epoch, left=True):
             try:
                 made = await self._made(reason)
             except OutOfResources:
@@ -130,7 +125,7 @@ class Proving:
             look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if look.fault:
             return self._unknown(look.fault)
-        left = filter(None, map(_command_line, _left_running(self._epoch)))
+        left = filter(None, map(_command_line, _acting(self._epoch, left=True)))
         seen = replace(look.seen, alive=(*look.seen.alive, *left))
         world = hashlib.sha256(f"{tree} {seen}".encode(errors="replace")).hexdigest()[:32]
         known = state.proofs.made
@@ -143,42 +138,20 @@ class Proving:
     async def _labelled(self, seen: Seen, tree: str) -> snap.ProofMade:
         """Run the checks in views as far as is needed, and return the label that follows."""
         state = self._epoch.core.state
-        self._settings = bool(seen.new_tools or seen.tools or seen.git)
         before = {
             name: Run(one.exit_code, Count(*one.tests) if one.tests else None, one.duration_s)
             for name, one in state.proofs.before.items()
         }
         runs = Evidence(before, self._checks.finish)
-        if seen.suspects or state.spec.setup:
-            runs = replace(runs, view=await self._again(tree, "judges"))
-            if runs.view and rules.needs_outside_only(seen, runs.view):
-                runs = replace(runs, outside_only=await self._again(tree, "tools"))
-        if rules.needs_data(seen, runs):
-            runs = replace(runs, data=await self._again(tree, "data"))
-        found = rules.label(seen, runs)
-        covered = await self._by_the_goal(seen, runs, found, tree)
-        made = self._event(covered or found, runs, seen)
-        made = made.model_copy(update={"accepted": "goal" if covered == found else None})
-        seconds = sum(run.seconds for run in (runs.view or {}).values())
-        if made.label not in rules.COVERED or seconds > WITHOUT_WORK_S:
-            return made
-        failing = rules.failing_run(await self._again(tree, "work"))
-        return made.model_copy(update={"without_work": "fail" if failing else "pass"})
-
-    async def _by_the_goal(
-        self, seen: Seen, runs: Evidence, found: Proof, tree: str
-    ) -> Proof | None:
-        """Return what the goal's own words make of a label that refuses: its steps, or that these tests may change.
-
-        None where they do not cover it; where something else is wrong beside what may change, that is the label.
-        """
-        may_change = self._epoch.core.state.spec.tests
-        if found.label in rules.ENDS or self._epoch.kind == "runbook":
-            return None if found.label in rules.ENDS else found
-        if found.label != "changed_tests" or not may_change:
-            return None
-        kept = await self._again(tree, "judges", keep=may_change)
-        return rules.by_the_goal(found, seen, Evidence(runs.before, runs.finish, kept), may_change)
+        steps = self._epoch.kind == "runbook"
+        allowed = rules.Allowed(state.spec.tests, steps=steps, setup=bool(state.spec.setup))
+        while take := rules.next_view(seen, runs, allowed):
+            ran = await self._again(take, seen, tree)
+            runs = replace(runs, views={**runs.views, take: ran})
+        found, accepts = rules.verdict(seen, runs, allowed)
+        without = ("fail" if runs.failing("work") else "pass") if "work" in runs.views else None
+        more = {"accepted": "goal" if accepts else None, "without_work": without}
+        return self._event(found, runs, seen).model_copy(update=more)
 
     def _as_others_left(self) -> dict[str, str]:
         """Return the trees with what someone else changed meanwhile as they left it, by name; it blocks."""
@@ -196,17 +169,19 @@ class Proving:
             log.warning("proof.unsure", goal=epoch.goal_id, reason=str(error))
             return {}
 
-    async def _again(self, tree: str, take: Take, keep: tuple[str, ...] = ()) -> dict[str, Run]:
+    async def _again(self, take: rules.Take, seen: Seen, tree: str) -> dict[str, Run]:
         """Run the checks in a view of the workspace; raises ExecutorDied where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
-        for process in _left_running(self._epoch):
+        is_kept = take == "kept"
+        for process in _acting(self._epoch, left=True):
             with contextlib.suppress(psutil.Error):
                 process.kill()
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
             request = ViewRequest(
-                take=take, settings=take != "work" and self._settings, copy_from=source,
-                copy_bytes=settings.proof.copy_mb << 20, without=bool(state.spec.setup),
-                **self._basis(tree, keep),
+                take="judges" if is_kept else take, may_change=state.spec.tests if is_kept else (),
+                settings=take != "work" and bool(seen.new_tools or seen.tools or seen.git),
+                copy_from=source, copy_bytes=settings.proof.copy_mb << 20,
+                without=bool(state.spec.setup), **self._basis(tree),
             )  # fmt: skip
             done = await executor.prepare(request)
             if done.fault:
@@ -220,7 +195,7 @@ class Proving:
                 for name, cmd in state.spec.checks.items()
             }
 
-    def _basis(self, tree: str, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    def _basis(self, tree: str) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
         return {
             "base": state.proofs.base or state.snapshots.first,
@@ -228,7 +203,6 @@ class Proving:
             "since": state.snapshots.first_at,
             "judges": (*proof.judges, *state.spec.judges),
             "ignore": proof.ignore,
-            "may_change": keep,
             "theirs": self._theirs,
         }
 
@@ -236,13 +210,12 @@ class Proving:
         return self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
 
     def _event(self, found: Proof, runs: Evidence, seen: Seen | None = None) -> snap.ProofMade:
-        view = runs.view or {}
-        failing = rules.failing_run(view)
+        view, failing = runs.views.get("judges", {}), runs.failing("judges")
         return snap.ProofMade(
             at=0.0, world="", label=found.label, why=redact(found.why),
             files=tuple(map(redact, found.files[:FILES_SHOWN])),
             output=_end(view[failing]) if failing else "",
-            taken_away=_taken_away(seen) if seen else (),
+            taken_away=tuple(islice(_taken_away(seen or Seen()), 100)),
             checks=tuple(
                 snap.ProofCheck(name=name, **{
                     moment: _on_record(of.get(name))
@@ -264,37 +237,42 @@ def _on_record(run: Run | None) -> snap.CheckRun | None:
     return snap.CheckRun(exit_code=run.exit_code, seconds=run.seconds, **counts)
 
 
-def _taken_away(seen: Seen) -> tuple[snap.TakenAway, ...]:
-    kinds: tuple[tuple[snap.TakenKind, tuple[str, ...]], ...] = (
-        ("file", seen.files),
-        ("tool", (*seen.tools, *seen.new_tools)),
-        ("home", seen.home),
-        ("git", seen.git),
-        ("process", seen.alive),
-    )
-    found = (
-        snap.TakenAway(path=redact(path), kind=kind) for kind, paths in kinds for path in paths
-    )
-    return tuple(islice(found, 100))
+def _taken_away(seen: Seen) -> Iterator[snap.TakenAway]:
+    kinds: dict[snap.TakenKind, tuple[str, ...]] = {
+        "file": seen.files,
+        "tool": (*seen.tools, *seen.new_tools),
+        "home": seen.home,
+        "git": seen.git,
+        "process": seen.alive,
+    }
+    for kind, paths in kinds.items():
+        yield from (snap.TakenAway(path=redact(path), kind=kind) for path in paths)
 
 
 @contextlib.contextmanager
-def agent_stopped(epoch: Epoch) -> Iterator[None]:
-    """Stop an agent that could change the workspace while checks run; what it left running goes on: one may need it."""
-    with _stopped(lambda: [one for cell in _with_own_tools(epoch) for one in _below(cell.pid)]):
+def stopped(epoch: Epoch, *, left: bool = False) -> Iterator[None]:
+    """Stop an agent that could change the workspace while checks run; what it has left running only where `left`."""
+    found = set[psutil.Process]()
+    try:
+        for _ in range(2):  # one that was being forked is found the second time
+            for process in _acting(epoch, left=left):
+                with contextlib.suppress(psutil.Error):
+                    process.suspend()
+                    found.add(process)
         yield
+    finally:
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
 
 
-def _with_own_tools(epoch: Epoch) -> list[Cell]:
-    return epoch.cells if epoch.own_tools or epoch.kind == "cli" else []
-
-
-def _left_running(epoch: Epoch) -> list[psutil.Process]:
-    """Return what such an agent has left running: all in its cell that is not below the agent."""
+def _acting(epoch: Epoch, *, left: bool) -> list[psutil.Process]:
+    """Return the processes of an agent that acts itself, or what it has `left` running: all in its cell but these."""
     found: list[psutil.Process] = []
-    for cell in _with_own_tools(epoch):
-        agent = {cell.guard.pid, *(one.pid for one in _below(cell.pid))}
-        found += [one for one in _below(cell.guard.pid) if one.pid not in agent]
+    for cell in epoch.cells if epoch.own_tools or epoch.kind == "cli" else ():
+        agent = _below(cell.pid)
+        pids = {cell.guard.pid, *(one.pid for one in agent)}
+        found += [one for one in _below(cell.guard.pid) if one.pid not in pids] if left else agent
     return found
 
 
@@ -308,21 +286,6 @@ def _below(pid: int) -> list[psutil.Process]:
 
 def _command_line(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline())[:COMMAND_CHARS]
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return (" ".join(process.cmdline()).strip() or process.name())[:COMMAND_CHARS]
     return ""
-
-
-@contextlib.contextmanager
-def _stopped(find: Callable[[], list[psutil.Process]]) -> Iterator[None]:
-    stopped = set[psutil.Process]()
-    try:
-        for _ in range(2):  # one that was being forked is found the second time
-            for process in find():
-                with contextlib.suppress(psutil.Error):
-                    process.suspend()
-                    stopped.add(process)
-        yield
-    finally:
-        for process in stopped:
-            with contextlib.suppress(psutil.Error):
-                process.resume()

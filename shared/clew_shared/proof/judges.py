@@ -109,13 +109,12 @@ def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:
     """Return whether a file judges by its name and place, whatever is in it."""
     if matcher(patterns.ignore)(path):
         return False
-    name = path.rpartition("/")[2]
-    named = in_folder(path) or _by_name(name) or _INSTALLED.fullmatch(path) is not None
-    return named or matcher(patterns.judges)(path)
+    named = in_folder(path) or _by_name(path.rpartition("/")[2]) or _INSTALLED.fullmatch(path)
+    return bool(named) or matcher(patterns.judges)(path)
 
 
 def in_folder(path: str) -> bool:
-    return any(folder in FOLDERS for folder in path.lower().split("/")[:-1])
+    return not FOLDERS.isdisjoint(path.lower().split("/")[:-1])
 
 
 def bad_patterns(patterns: Iterable[str]) -> list[str]:

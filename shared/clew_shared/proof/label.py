@@ -28,8 +28,8 @@ WORDS: Mapping[str, str] = {
 
 ENDS = frozenset(("proven", "checked", "own_tests"))
 """With these a goal ends."""
-COVERED = frozenset(("changed_tests", "own_tests"))
-"""The labels that a goal file may accept beforehand by `tests`."""
+WITHOUT_WORK_S = 60.0
+"""Where the checks took longer in the view, they are not run once more only to help a person decide."""
 _BEFORE = "the checks passed before the work, too"
 _UNKNOWN_BEFORE = "it is not known whether the checks passed before the work, too"
 
@@ -100,76 +100,84 @@ class Proof:
     why: str = ""
 
 
+Take = Literal["judges", "tools", "data", "kept", "work"]
+"""What a view takes away: all that judges (`judges`), of that only what is in no snapshot (`tools`), data files too
+(`data`), all but what the goal allows to change (`kept`), or the work in place of what judges it (`work`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The runs of the checks: before the work, at the finish, and in the view, None where none was needed.
-
-    `outside_only` and `data` are runs in views in which only what is in no snapshot, or data files too, were taken
-    away; None where they were not needed.
-    """
+    """The runs of the checks: before the work, at the finish, and in the views that were needed."""
 
     before: Runs = field(default_factory=dict)
     finish: Runs = field(default_factory=dict)
-    view: Runs | None = None
-    outside_only: Runs | None = None
-    data: Runs | None = None
+    views: Mapping[Take, Runs] = field(default_factory=dict)
+
+    def failing(self, take: Take) -> str:
+        """Return the name of the first check that did not pass in a view, "" for none."""
+        runs = self.views.get(take, {})
+        return next((name for name, run in runs.items() if not run.passed), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the goal itself allows: `steps` are a person's own, files that match `may_change` count as they were left.
+
+    With `setup` the checks always run in a view.
+    """
+
+    may_change: tuple[str, ...] = ()
+    steps: bool = False
+    setup: bool = False
+
+
+def next_view(seen: Seen, runs: Evidence, allowed: Allowed) -> Take | None:
+    """Return the view in which the checks have to run next, None where all that the label needs is known."""
+    found, last = label(seen, runs), verdict(seen, runs, allowed)[0]
+    took = sum(run.seconds for run in runs.views.get("judges", {}).values())
+    needed: dict[Take, object] = {
+        "judges": seen.suspects or allowed.setup,
+        "tools": runs.failing("judges") and seen.files and (seen.outside or seen.alive),
+        "data": seen.data and found.label == "proven",
+        "kept": found.label == "changed_tests" and allowed.may_change and not allowed.steps,
+        "work": last.label in ("changed_tests", "own_tests") and took <= WITHOUT_WORK_S,
+    }
+    return next((take for take, due in needed.items() if due and take not in runs.views), None)
+
+
+def verdict(seen: Seen, runs: Evidence, allowed: Allowed) -> tuple[Proof, bool]:
+    """Return the label, and whether the goal itself accepts it: it never does what is outside of the tests."""
+    found = label(seen, runs)
+    if found.label in ENDS or allowed.steps:
+        return found, found.label not in ENDS
+    covered = all(map(matcher(allowed.may_change), seen.within)) and not runs.failing("kept")
+    if "kept" not in runs.views or not covered:
+        return found, False
+    rest = replace(seen, altered=(), added=(), mixed=(), within=())
+    other = label(rest, replace(runs, views={"judges": runs.views["kept"]}))
+    accepts = other.label in (*ENDS, "fewer_tests")
+    return found if accepts else other, accepts
 
 
 def label(seen: Seen, runs: Evidence) -> Proof:
     """Return the label: first what fails in the view, then what the outputs and the changes say."""
-    if runs.view is not None and (failing := failing_run(runs.view)):
+    if failing := runs.failing("judges"):
         return _of_failing(seen, runs, failing)
     if seen.within:
         return Proof("changed_tests", seen.within, "tests inside of source files have gone")
-    last = runs.finish if runs.view is None else runs.view
-    return _of_counts(runs, last) or _of_changes(seen, runs)
-
-
-def failing_run(runs: Runs) -> str:
-    """Return the name of the first check that did not pass, "" for none."""
-    return next((name for name, run in runs.items() if not run.passed), "")
-
-
-def needs_outside_only(seen: Seen, view: Runs) -> bool:
-    """Return whether it has to be found out which it was: files that were changed, or what is in no snapshot."""
-    return bool(failing_run(view) and seen.files and (seen.outside or seen.alive))
-
-
-def needs_data(seen: Seen, runs: Evidence) -> bool:
-    """Return whether it has to be found out if data files decide: all else speaks for the work."""
-    return bool(seen.data) and label(seen, runs).label == "proven"
-
-
-def by_the_goal(
-    found: Proof, seen: Seen, kept: Evidence, may_change: tuple[str, ...]
-) -> Proof | None:
-    """Return what a goal's `tests:` makes of the label `changed_tests`.
-
-    `found` itself where the goal accepts it; another label for what `tests:` never covers; None where the patterns do
-    not cover all that the checks need. `kept` has the runs of a view in which what may change was left as it is.
-    """
-    assert kept.view is not None  # noqa: S101 - that is what was run
-    may = matcher(may_change)
-    if failing_run(kept.view) or not all(map(may, seen.within)):
-        return None
-    rest = replace(seen, altered=(), added=(), mixed=(), within=())
-    other = label(rest, kept)
-    return found if other.label in (*ENDS, "fewer_tests") else other
+    return _of_counts(runs) or _of_changes(seen, runs)
 
 
 def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
-    assert runs.view is not None  # noqa: S101 - asked before
-    run = runs.view[failing]
+    run, why = runs.views["judges"][failing], f"check `{failing}` fails without it"
     if run.exit_code is None:
         took = runs.finish.get(failing, Run()).seconds
-        why = f"{failing} took {took:.1f} s at the finish, and was not done after {run.seconds:.1f} s in the view"
-        return Proof("unknown", (), why)
-    why = f"check `{failing}` fails without it"
-    others = runs.outside_only is not None and failing_run(runs.outside_only)
-    if seen.files and not others:
-        had = seen.had_tests or any(one.count and one.count.ran for one in runs.before.values())
-        ran = run.count is not None and run.count.ran > 0
-        if not (seen.altered or seen.mixed or seen.within or had or ran):
+        late = f"was not done after {run.seconds:.1f} s in the view"
+        return Proof("unknown", (), f"{failing} took {took:.1f} s at the finish, and {late}")
+    if seen.files and not runs.failing("tools"):
+        counts = (one.count for one in (*runs.before.values(), run))
+        had = seen.had_tests or any(count and count.ran for count in counts)
+        if not (seen.altered or seen.mixed or seen.within or had):
             return Proof("own_tests", seen.added, "there was no test before the work")
         return Proof("changed_tests", seen.files, why)
     if seen.outside:
@@ -180,7 +188,8 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
     return Proof("unknown", (), why)
 
 
-def _of_counts(runs: Evidence, last: Runs) -> Proof | None:
+def _of_counts(runs: Evidence) -> Proof | None:
+    last = runs.views.get("judges", runs.finish)
     for name, run in [*runs.finish.items(), *last.items()]:
         if run.count and run.count.failed:
             return Proof("failing_tests", (), f"{name}: {run.count.failed} tests failed")
@@ -202,7 +211,7 @@ def _of_changes(seen: Seen, runs: Evidence) -> Proof:
 
 def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
     """Return why a check that passes says little of the work, and the files that this is about; "" for nothing."""
-    if runs.data and failing_run(runs.data):
+    if runs.failing("data"):
         return seen.data, f"without its change of {', '.join(seen.data[:5])} the checks fail"
     if seen.programs:
         return seen.programs, f"{seen.programs[0]}, which it wrote, decides by its own exit code"

@@ -158,8 +158,8 @@ class SnapshotStore:
 
     def names(self, *args: str) -> list[str]:
         """Run git and return the names that it prints with -z; raises as `run`."""
-        said = self.run(args[0], "-z", *args[1:])
-        return [os.fsdecode(name) for name in said.split(b"\0") if name]
+        said = os.fsdecode(self.run(args[0], "-z", *args[1:]))
+        return [name for name in said.split("\0") if name]
 
     def blob(self, name: str) -> bytes:
         """Return the content of an object, like `TREE:modes`; raises StoreError."""

@@ -8,6 +8,7 @@ is someone else's.
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from clew_worker.executor.world.world import WorldWatch
 
 PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""
+
+FRESH_S = 0.05
+"""So long after a look nothing is looked for again before a check or a snapshot: the look after it finds it."""
 
 _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
 
@@ -36,6 +40,7 @@ class Attribution:
     ) -> None:
         self._watch = watch
         self._left_running = left_running
+        self._looked = -FRESH_S
         self.seen = 0
         self.anchored = False
         self._left = False  # something of that was alive since the last report
@@ -51,6 +56,12 @@ class Attribution:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
         self._watch.look()
         self.sort(own=own, restored=restored)
+        self._looked = time.monotonic()
+
+    def look_before(self, *, own: bool = False) -> None:
+        """Look as `look` does, unless the last one has just ended and nothing of the goal runs."""
+        if self._left or time.monotonic() - self._looked > FRESH_S:
+            self.look(own=own)
 
     def look_before_action(self) -> None:
         """Look, and note what is someone else's: if this executor dies in the action, the next one reports it."""

@@ -23,7 +23,7 @@ from clew_shared.record.state import ProofState, State
 from clew_shared.text import words
 from clew_shared.text.shorten import both_ends, one_line
 
-ACTION_CHARS, ANSWER_CHARS, REASON_CHARS = 60, 80, 200
+ACTION_CHARS, ANSWER_CHARS, REASON_CHARS, LINE_CHARS = 60, 80, 200, 160
 LEGEND = "#N: event N on record (`clew show GOAL N`); 1.2: task 1, subtask 2"
 _NO_OUTPUT = "(no output)"
 
@@ -91,11 +91,17 @@ SAYS_NOT = (
     "It does not say that the tests are good ones: a check outside of the workspace says more."
 )
 SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
-_MOMENTS = ("before the work", "at the finish", "without its changes")
+_MOMENTS = ("before the work", "at the finish", "without its changes of these")
+_KINDS = {"home": "in its HOME", "git": "of git", "process": "running"}
 _WITHOUT = {
-    "pass": "Its tests pass without its other changes, too: they test nothing of its work.",
-    "fail": "Its tests fail without its other changes: they do test its work.",
+    "pass": "Without the rest of its work the checks pass, too: it is these changes that make them pass.",
+    "fail": "Without the rest of its work the checks fail, even with these changes: they do test its work.",
 }
+_DECIDE = (
+    "Does the goal ask for this? Then accept it, as where what is tested shall have another name or result. If a test "
+    "is made to ask for less, is skipped, or expects what is wrong, let it go on."
+)
+GOAL_LINES, OUTPUT_LINES = 8, 12
 
 
 @reading(
@@ -131,34 +137,50 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
 
 
 def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -> Iterator[Line]:
-    """Yield a proof as a person reads it."""
+    """Yield a proof as a person reads it who decides: what was asked for, what was changed, what came of it."""
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
+    asked_for = [
+        *state.spec.notes.splitlines(),
+        *(f"- {one.description}" for one in state.goal.tasks),
+    ]
+    yield from ([(f"  {short(line, LINE_CHARS)}", "dim")] for line in asked_for[:GOAL_LINES])
     said = label.words(made.label, "", known.accepted)
     yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
     for what, text in (("why", made.why), ("its reason", reason)):
         if text:
             yield [(f"{what}: ", "bold"), (clean(text), "")]
     if made.taken_away:
-        yield [("taken away for the second run:", "bold")]
-        yield from ([(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away)
+        yield [("it changed these, by which its work is judged:", "bold")]
+        for one in made.taken_away:
+            yield [(f"  {clean(one.path)}", ""), (f"  {_KINDS.get(one.kind, '')}", "dim")]
+    yield from _diff_lines(made.diff)
+    yield from _check_lines(made)
+    if made.without_work:
+        yield [(_WITHOUT[made.without_work], "")]
+    yield [(SAYS_NOT, "dim")]
+    if known.asked:
+        yield [("You are asked. ", "yellow"), (_DECIDE, "")]
+        yield [(f"  accept:       clew proof {state.goal_id} --accept", "yellow")]
+        yield [(f'  let it go on: clew feedback {state.goal_id} "…"', "yellow")]
+
+
+def _diff_lines(diff: str) -> Iterator[Line]:
+    if diff:
+        yield [("its change of them (- before the work, + now):", "bold")]
+    for line in diff.splitlines():
+        if not line.startswith(("diff --git ", "index ")):
+            yield [(f"  {clean(line)}", {"+": "green", "-": "red"}.get(line[:1], ""))]
+
+
+def _check_lines(made: ProofMade) -> Iterator[Line]:
     yield [("checks:", "bold")]
     for one in made.checks:
         yield [(f"  {clean(one.name)}", "")]
         for moment, run in zip(_MOMENTS, (one.before, one.finish, one.view), strict=True):
             yield [(f"    {moment}: ", "dim"), (_run(run), "")]
-    yield from ([(f"  {clean(line)}", "dim")] for line in made.output.splitlines()[-12:])
-    if made.without_work:
-        yield [(_WITHOUT[made.without_work], "")]
-    if made.diff:
-        yield [("its change of what judges it:", "bold")]
-        styles = {"+": "green", "-": "red"}
-        for line in made.diff.splitlines():
-            yield [(f"  {clean(line)}", styles.get(line[:1], ""))]
-    yield [(SAYS_NOT, "dim")]
-    if known.asked:
-        accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
-        yield [(f"You are asked: {accept}", "yellow")]
-        yield [(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")]
+    if made.output:
+        yield [("what fails without its changes of these:", "bold")]
+    yield from ([(f"  {clean(one)}", "dim")] for one in made.output.splitlines()[-OUTPUT_LINES:])
 
 
 def _run(run: CheckRun | None) -> str:

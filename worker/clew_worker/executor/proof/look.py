@@ -9,9 +9,11 @@ import json
 import os
 import shutil
 import stat
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 
 from clew_shared.files import closing, write_whole
@@ -39,87 +41,74 @@ _DIFF_FILES = 20
 _FILE_BYTES = 2 << 20
 _ALL_BYTES = 64 << 20
 
-_TOLD = ("altered", "added", "mixed", "within", "watches", "odd", "data")
 Read = Callable[[Entry | None], bytes | None]
 
 
 @dataclass
 class Changes:
-    """What changed between two trees, by path: `judging` judge; `mixed` are sources whose tests have an old version.
+    """What changed between two trees, by path, in git's modes; `told` has names by the kinds of `Seen`.
 
-    `within` are sources that have fewer tests than before. `watches` and `odd` say what new lines of sources do, and
-    which are too large to be read. `data` are other files that were there before and may be what a check compares.
-    The mode of an entry is git's.
+    `mixed` are sources as they are now, with the tests that they had.
     """
 
-    all: dict[str, Change] = field(default_factory=dict)
-    judging: list[str] = field(default_factory=list)
-    altered: list[str] = field(default_factory=list)  # of these
-    added: list[str] = field(default_factory=list)  # of these, too
+    all: dict[str, Change]
+    told: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     mixed: dict[str, bytes] = field(default_factory=dict)
-    within: list[str] = field(default_factory=list)
-    watches: list[str] = field(default_factory=list)
-    odd: list[str] = field(default_factory=list)
-    data: list[str] = field(default_factory=list)
-    had_tests: bool = False
+
+    @property
+    def judging(self) -> list[str]:
+        return [*self.told["altered"], *self.told["added"]]
+
+    @property
+    def work(self) -> list[str]:
+        judging = set(self.judging)
+        return [path for path in self.all if path not in judging]
 
     def sort(self, patterns: rules.Patterns, read: Read) -> None:
         """Find out which judge, and what the others do."""
-        lost = more = 0
+        lost, ignored = 0, rules.matcher(patterns.ignore)
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
             is_part = path.rpartition("/")[2] in sources.MANIFESTS
             # Of a whole file that judges, whether there is one decides; what is in it does not.
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
             if sources.judges(path, was, now, patterns):
-                self.judging.append(path)
-                (self.altered if sides[0] else self.added).append(path)
-                more += (
+                self.told["altered" if sides[0] else "added"].append(path)
+                lost -= (
                     0 if is_part else max(0, sources.tests_within(new) - sources.tests_within(old))
                 )
-            elif not rules.matcher(patterns.ignore)(path):
-                lost += self._take_source(path, old, new)
-        if lost <= more:  # they have moved into files of tests
-            self.within.clear()
+            elif not ignored(path):
+                lost += self._take_work(path, old, new)
+        if lost <= 0:  # they have moved into files of tests
+            self.told.pop("within", None)
 
-    def _take_source(self, path: str, old: bytes | None, new: bytes | None) -> int:
+    def _take_work(self, path: str, old: bytes | None, new: bytes | None) -> int:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
-        lost, is_data = 0, sources.is_data(path)
-        if (mixed := sources.with_old_tests(path, old, new)) is not None:
+        mixed, is_data = sources.with_old_tests(path, old, new), sources.is_data(path)
+        if mixed is not None:
             self.mixed[path] = mixed
-        elif before:
-            examples = 0 if new is None else sources.examples_lost(old, new)
-            lost = max(sources.tests_within(old) - sources.tests_within(new), examples)
-            self.within += [path] if lost > 0 else []
+        lost = sources.tests_lost(old, new) if mixed is None else 0
         watches, odd = sources.signs(old, new)
-        odd = "too large to be looked at" if new is None and now and not is_data else odd
-        self.watches += [f"{path}: {watches}"] if watches else []
-        self.odd += [f"{path}: {odd}"] if odd else []
-        self.data += [path] if before and is_data else []
+        if new is None and now and not is_data:
+            odd = "too large to be looked at"
+        names = {
+            "mixed": path if mixed is not None else "",
+            "within": path if lost > 0 else "",
+            "watches": watches and f"{path}: {watches}",
+            "odd": odd and f"{path}: {odd}",
+            "data": path if before and is_data else "",
+        }
+        for kind, name in names.items():
+            self.told[kind] += [name] if name else []
         return lost
 
 
 def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes:
     """Return what changed from one snapshot to another; raises StoreError."""
-    found, base, end = Changes(), request.base, request.end
-    fields = iter(store.names("diff-tree", "-r", "--raw", "--no-renames", base, end, "--", FILES))
-    list_of = listed(store)
-    for head, path in zip(fields, fields, strict=True):
-        old_mode, mode, old, new, _ = head[1:].split()
-        before, now = (
-            Entry(int(octal, 8), one) if one.strip("0") else None
-            for octal, one in ((old_mode, old), (mode, new))
-        )
-        name = path.removeprefix(f"{FILES}/")
-        as_quoted = quoted(os.fsencode(name))
-        if tree := request.theirs.get(as_quoted):  # as someone else left it: it was so before
-            left = list_of(tree).get(as_quoted)
-            before = Entry(left.git_mode, left.id) if left and left.id else None
-        if before != now:
-            found.all[name] = before, now
+    found = Changes(_differing(store, request))
+    room = _ALL_BYTES
     with contextlib.closing(StoredContents(store)) as contents:
-        room = _ALL_BYTES
 
         def read(entry: Entry | None) -> bytes | None:
             """Return a content, None where there is none, or none that can be read in bounded time."""
@@ -131,11 +120,27 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             return data
 
         found.sort(rules.Patterns(request.judges, request.ignore), read)
-    found.had_tests = bool(found.altered)
-    if found.added and not found.altered:
-        found.had_tests = any(
-            map(rules.is_judge, store.names("ls-tree", "-r", "--name-only", f"{base}:{FILES}"))
+    return found
+
+
+def _differing(store: SnapshotStore, request: LookRequest | ViewRequest) -> dict[str, Change]:
+    """Return the files that differ, with what they were; those of others were before as these have left them."""
+    found, list_of = dict[str, Change](), listed(store)
+    trees = request.base, request.end
+    fields = iter(store.names("diff-tree", "-r", "--raw", "--no-renames", *trees, "--", FILES))
+    for head, path in zip(fields, fields, strict=True):
+        old_mode, mode, old, new, _ = head[1:].split()
+        before, now = (
+            Entry(int(octal, 8), one) if one.strip("0") else None
+            for octal, one in ((old_mode, old), (mode, new))
         )
+        name = path.removeprefix(f"{FILES}/")
+        as_quoted = quoted(os.fsencode(name))
+        if tree := request.theirs.get(as_quoted):
+            left = list_of(tree).get(as_quoted)
+            before = Entry(left.git_mode, left.id) if left and left.id else None
+        if before != now:
+            found[name] = before, now
     return found
 
 
@@ -190,21 +195,25 @@ class Prover:
             return LookDone(id=request.id, fault=str(error))
 
     def _looked(self, request: LookRequest, starter: int) -> LookDone:
-        found = changes(self._store(), request)
+        store = self._store()
+        found = changes(store, request)
+        had_tests = bool(found.told["altered"])
+        if found.told["added"] and not had_tests:
+            files = store.names("ls-tree", "-r", "--name-only", f"{request.base}:{FILES}")
+            had_tests = any(map(rules.is_judge, files))
         _, new, changed, settings = self._since_the_start(request)
-        own = [path for path in found.all if path not in found.judging]
-        told = sorted({*found.judging, *found.mixed, *found.within})
-        names = {kind: list(vars(found)[kind]) for kind in _TOLD} | {
+        about = sorted({*found.judging, *found.told["mixed"], *found.told["within"]})
+        text = diff(store, request.base, request.end, about)
+        names = found.told | {
             "new_tools": new,
             "tools": changed,
             "git": settings,
             "home": [*tools.home_config(self._home), *_in_memory()],
             "alive": _alive(starter),
-            "programs": decided_by(request.checks, own),
+            "programs": decided_by(request.checks, found.work),
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
-        text = diff(self._store(), request.base, request.end, told)
-        return LookDone(id=request.id, seen=Seen(**shown, had_tests=found.had_tests), diff=text)
+        return LookDone(id=request.id, seen=Seen(**shown, had_tests=had_tests), diff=text)
 
     def _since_the_start(
         self, request: LookRequest | ViewRequest
@@ -236,47 +245,50 @@ class Prover:
     def _take_away(self, request: ViewRequest) -> None:
         found = changes(self._store(), request)
         kept = rules.matcher(request.may_change)
-        files = [one for one in found.judging if not kept(one)]
         wanted = {
-            "judges": files,
-            "data": [*files, *found.data],
+            "judges": found.judging,
+            "data": [*found.judging, *found.told["data"]],
             "tools": [],
-            "work": [one for one in found.all if one not in found.judging],
+            "work": found.work,
         }[request.take]
-        mixed = found.mixed if request.take in ("judges", "data") else {}
         with contextlib.closing(StoredContents(self._store())) as contents:
-            for path in wanted:
-                if before := found.all[path][0]:
-                    self._write(path, before.mode, contents.read(before.id))
-                else:
-                    _remove(self._root / path)
-        for path, data in mixed.items():
+            for path in filterfalse(kept, wanted):
+                was = found.all[path][0]
+                self._put(path, was and (was.mode, contents.read(was.id)))
+        for path, data in found.mixed.items() if request.take in ("judges", "data") else ():
             if not kept(path):
                 now = found.all[path][1]
-                self._write(path, now.mode if now else _FILE, data)
+                self._put(path, (now.mode if now else _FILE, data))
         if request.settings:
             start, new, _, settings = self._since_the_start(request)
             for path in [*new, *settings]:
-                if path in start.git:
-                    mode = _PROGRAM if "hooks/" in path else _FILE
-                    self._write(path, mode, base64.b64decode(start.git[path]))
-                else:
-                    _remove(self._root / path)
+                mode = _PROGRAM if "hooks/" in path else _FILE
+                noted = start.git.get(path)
+                self._put(path, None if noted is None else (mode, base64.b64decode(noted)))
 
     def _drop_compiled(self, since: float) -> None:
-        """Remove what Python has compiled of the files in snapshots since the goal began: sources may say otherwise."""
-        names = (name for name in self._index().names("ls-files") if name.endswith(".py"))
-        for folder in {name.rpartition("/")[0] for name in names}:
+        """Remove what Python has compiled since the goal began, of files in snapshots and of runners that were there.
+
+        Their sources may say otherwise.
+        """
+        names = [*self._index().names("ls-files"), *tools.Note.read(self._folder).tools]
+        for folder in {name.rpartition("/")[0] for name in names if name.endswith(".py")}:
             for path in (self._root / folder / "__pycache__").glob("*"):
                 with contextlib.suppress(OSError):
                     if path.lstat().st_ctime >= since:
                         path.unlink()
 
-    def _write(self, path: str, mode: int, data: bytes) -> None:
-        """Write a file anew, whatever is in its way; no link is followed: one may lead out of the view."""
-        root = self._workspace.fileno()
+    def _put(self, path: str, wanted: tuple[int, bytes] | None) -> None:
+        """Put a file with its mode, or nothing, in the place of whatever is there.
+
+        No link is followed on the way to a file: it may lead out of the view.
+        """
+        if wanted is None:
+            _remove(self._root / path)
+            return
+        mode, data = wanted
         folder, _, name = path.rpartition("/")
-        opened = partial(open_beneath, root, flags=FOLDER, links=False)
+        opened = partial(open_beneath, self._workspace.fileno(), flags=FOLDER, links=False)
         with closing(made_folder(folder or ".", opened, over=True)) as at:
             _remove(Path(f"/proc/self/fd/{at}", name))
             if stat.S_ISLNK(mode):
@@ -288,7 +300,7 @@ class Prover:
 
 
 def _remove(path: Path) -> None:
-    """Remove what is at a path, if anything; a link to a folder above it is not followed into another place."""
+    """Remove what is at a path, if anything."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         if stat.S_ISDIR(path.lstat().st_mode):
             path.chmod(0o700)  # it may be one that cannot be listed
@@ -324,12 +336,19 @@ def _in_memory() -> list[str]:
 
 
 def _alive(starter: int) -> list[str]:
-    """Return the command lines of what the goal has left running: all below the cell's guard but the executor's own."""
+    """Return the command lines of what the goal has left running: all below the cell's guard but the executor's own.
+
+    One that has overwritten its own is named as the kernel names it.
+    """
     found = []
     for pid in {*descendants(os.getppid())} - {os.getpid(), starter}:
         with contextlib.suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
-            found += [os.fsdecode(line)[:80]] if line else []
+            line, name, state = (
+                Path(f"/proc/{pid}/{of}").read_bytes() for of in ("cmdline", "comm", "stat")
+            )
+            if state.rpartition(b")")[2].split()[:1] != [b"Z"]:
+                shown = line.replace(b"\0", b" ").strip() or name.strip()
+                found.append(os.fsdecode(shown)[:80])
     return sorted(found)
 
 

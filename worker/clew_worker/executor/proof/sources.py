@@ -10,8 +10,8 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from clew_shared.proof.judges import Patterns, in_folder, is_judge, matcher, wordset
 
@@ -39,14 +39,13 @@ def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) 
 
     A module that is new where Python would find it before its own of that name, or before a test runner's, does.
     """
-    if matcher(patterns.ignore)(path):
-        return False
     name = path.rpartition("/")[2]
-    if name in MANIFESTS and not in_folder(path):
-        was, now = part(name, old), part(name, new)
-        says_something = any(now.values()) if isinstance(now, dict) else bool(now)
-        return was != now and (old is not None or says_something)
-    return is_judge(path, patterns) or (old is None and _shadows(path))
+    if name not in MANIFESTS or in_folder(path):
+        new_module = old is None and _shadows(path) and not matcher(patterns.ignore)(path)
+        return new_module or is_judge(path, patterns)
+    was, now = part(name, old), part(name, new)
+    is_told = was != now and (old is not None or bool(now))
+    return is_told and not matcher(patterns.ignore)(path)
 
 
 def _shadows(path: str) -> bool:
@@ -66,87 +65,70 @@ def is_data(path: str) -> bool:
     return bool(dot) and ending.lower() not in _CODE
 
 
-# -- manifests -------------------------------------------------------------------------------------
+# -- manifests: a part of them judges -------------------------------------------------------------
 
-_PACKAGE_KEYS = wordset("""
-    dependencies devDependencies optionalDependencies peerDependencies peerDependenciesMeta bundledDependencies
-    version description keywords author contributors license files repository homepage bugs bin main module
-    exports types typings name private engines funding sideEffects browser unpkg publishConfig
-""")
-"""What of package.json, composer.json and deno.json says nothing of how things run."""
-_CARGO_KEYS = wordset("dependencies dev-dependencies build-dependencies target features badges")
-_PACKAGERS = wordset("""
-    poetry uv pdm setuptools setuptools_scm setuptools-scm flit hatch-vcs scikit-build maturin
-""")
-_BUILD_FILES = wordset("pom.xml build.gradle build.gradle.kts CMakeLists.txt Gemfile mix.exs")
-_RUNS = re.compile(
-    rb"test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin",
-    re.IGNORECASE,
+_PACKAGE = """(?!(dependencies|devDependencies|optionalDependencies|peerDependencies|peerDependenciesMeta
+    |bundledDependencies|version|description|keywords|author|contributors|license|files|repository|homepage|bugs
+    |bin|main|module|exports|types|typings|name|private|engines|funding|sideEffects|browser|unpkg|publishConfig)/)"""
+_PYPROJECT = """tool/(?!(poetry|uv|pdm|setuptools|setuptools_scm|setuptools-scm|flit|hatch-vcs|scikit-build
+    |maturin)/)|tool/pdm/scripts/|project/entry-points/pytest11/|build-system/backend-path/"""
+_CARGO = """(?!(dependencies|dev-dependencies|build-dependencies|target|features|badges|package|workspace)/)
+    |package/(auto|(build|default-run|metadata)/)|workspace/(?!(dependencies|members|package|exclude)/)"""
+_GO_MOD = "replace|exclude|toolchain|.*=>"
+_RUNS = (
+    "(?i:.*(test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin))"
 )
+
+
+def _nested(found: object, at: str = "") -> Iterator[tuple[str, object]]:
+    """Yield what is not a table itself, by the keys above it, each with a slash."""
+    if not isinstance(found, dict):
+        yield at, found
+        return
+    for key, below in found.items():
+        yield from _nested(below, f"{at}{key}/")
+
+
+def _ini(text: str) -> object:
+    found = configparser.ConfigParser(interpolation=None, strict=False)
+    found.read_string(text)
+    return {name: dict(found[name]) for name in found.sections()}
+
+
+def _lines(text: str) -> object:
+    return dict.fromkeys(map(str.strip, text.splitlines()))
+
+
+_BUILD_FILES = (
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "CMakeLists.txt",
+    "Gemfile",
+    "mix.exs",
+)
+MANIFESTS: Mapping[str, tuple[Callable[[str], object], str]] = {
+    **dict.fromkeys(("package.json", "composer.json", "deno.json"), (json.loads, _PACKAGE)),
+    "pyproject.toml": (tomllib.loads, _PYPROJECT),
+    "Cargo.toml": (tomllib.loads, _CARGO),
+    "setup.cfg": (_ini, "(?!metadata|options)"),
+    "go.mod": (_lines, _GO_MOD),
+    **dict.fromkeys(_BUILD_FILES, (_lines, _RUNS)),
+}
+"""How a manifest is read, by its name, and which of its keys, or lines, say how things are run."""
 
 
 def part(name: str, data: bytes | None) -> object:
     """Return the part of a manifest that judges, all of it where it cannot be read, None where there is none."""
-    read = MANIFESTS.get(name)
-    if data is None or read is None:
+    if data is None or name not in MANIFESTS:
         return None
+    read, judging = MANIFESTS[name]
     try:
-        return read(data)
-    except (ValueError, KeyError, AttributeError, TypeError, configparser.Error):
+        found = sorted(_nested(read(data.decode(errors="surrogateescape"))), key=itemgetter(0))
+    except (ValueError, RecursionError, configparser.Error):
         return data
-
-
-def _package(data: bytes) -> object:
-    return {k: v for k, v in json.loads(data).items() if k not in _PACKAGE_KEYS}
-
-
-def _pyproject(data: bytes) -> object:
-    found = tomllib.loads(data.decode())
-    tools: Mapping[str, Any] = found.get("tool", {})
-    return {
-        "tool": {k: v for k, v in tools.items() if k not in _PACKAGERS},
-        "scripts": tools.get("pdm", {}).get("scripts"),
-        "plugins": found.get("project", {}).get("entry-points", {}).get("pytest11"),
-        "backend": found.get("build-system", {}).get("backend-path"),
-    }
-
-
-def _cargo(data: bytes) -> object:
-    found = {k: v for k, v in tomllib.loads(data.decode()).items() if k not in _CARGO_KEYS}
-    package = found.pop("package", {})
-    kept = ("build", "default-run", "metadata")
-    found["package"] = {k: v for k, v in package.items() if k.startswith("auto") or k in kept}
-    plain = ("dependencies", "members", "package", "exclude")
-    found["workspace"] = {k: v for k, v in found.get("workspace", {}).items() if k not in plain}
-    return found
-
-
-def _setup_cfg(data: bytes) -> object:
-    found = configparser.ConfigParser(interpolation=None, strict=False)
-    found.read_string(data.decode())
-    own = (one for one in found.sections() if not one.startswith(("metadata", "options")))
-    return {one: dict(found[one]) for one in own}
-
-
-def _go_mod(data: bytes) -> object:
-    telling = (b"replace", b"exclude", b"toolchain")
-    lines = map(bytes.strip, data.splitlines())
-    return [one for one in lines if one.startswith(telling) or b"=>" in one]
-
-
-def _lines(data: bytes) -> object:
-    return sorted(line.strip() for line in data.splitlines() if _RUNS.search(line))
-
-
-MANIFESTS: dict[str, Callable[[bytes], object]] = {
-    **dict.fromkeys(("package.json", "composer.json", "deno.json"), _package),
-    "pyproject.toml": _pyproject,
-    "Cargo.toml": _cargo,
-    "setup.cfg": _setup_cfg,
-    "go.mod": _go_mod,
-    **dict.fromkeys(_BUILD_FILES, _lines),
-}
-"""How the part that judges is read from a manifest, by its name."""
+    is_told = re.compile(judging, re.VERBOSE).match
+    return [pair for pair in found if is_told(pair[0])]
 
 
 # -- tests within sources --------------------------------------------------------------------------
@@ -165,11 +147,13 @@ def tests_within(data: bytes | None) -> int:
     return len(_TEST_SIGNS.findall(data or b""))
 
 
-def examples_lost(old: bytes | None, new: bytes | None) -> int:
-    """Return how many examples of doctests, with what they expect, are in `old` and not in `new`."""
-    found = (_EXAMPLE.findall(text or b"") for text in (old, new))
-    before, now = ({b" ".join(one.split()) for one in examples} for examples in found)
-    return len(before - now)
+def tests_lost(old: bytes | None, new: bytes | None) -> int:
+    """Return how many tests a text has lost; an example of doctests has gone where what it expects is another."""
+    before, after = (
+        {b" ".join(one.split()) for one in _EXAMPLE.findall(text or b"")} for text in (old, new)
+    )
+    examples = 0 if new is None else len(before - after)
+    return max(0, tests_within(old) - tests_within(new), examples)
 
 
 def with_old_tests(path: str, old: bytes | None, new: bytes | None) -> bytes | None:

@@ -13,8 +13,9 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -29,7 +30,7 @@ _RUNNERS_JS = re.compile(rf"{RUNNERS_JS}|\.package-lock\.json")
 _START_FILES = re.compile(r".+\.pth|(?:site|user)customize\.(?:py|pyc|so)")
 _VENV_BIN = re.compile(r"python[\d.]*|pytest|py\.test|tox|nox|coverage|ruff|mypy")
 _RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
-_COMPILED = re.compile(r"\.git|__pycache__|\.cache|.+\.pyc")
+_COMPILED = re.compile(r"\.git|__pycache__|\.cache")
 _BUILT = re.compile(r"(?:^|/)(?:target|build|dist|out|\.next|coverage|htmlcov)/")
 """In what was built names say nothing; packages that stand there judge all the same."""
 _PLAIN_SETTINGS = re.compile(
@@ -44,7 +45,7 @@ _PLAIN = re.compile(
     rf"(?:{'|'.join(map(re.escape, ('.cache', *CACHES, *_HISTORIES)))})(?:/.*)?", re.DOTALL
 )
 _HOME_MAX = 1_000
-_TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = "refs/tags/", 1_000, 100, 4 << 20
+_TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = ".git/refs/tags/", 1_000, 100, 4 << 20
 _HASHED_BYTES, _KEPT_BYTES = 4 << 20, 256 << 10
 _ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
 
@@ -68,35 +69,57 @@ class Note:
 
 def noted(root: Path, ignored: list[str]) -> Note:
     """Return what is there now; `ignored` are the highest names that git ignores, folders with a slash."""
-    return Note({path: _hash(root / path) for path in _tools(root, ignored)}, git_settings(root))
+    begin = [(one, False) for one in ignored if not _COMPILED.fullmatch(Path(one).name)]
+    found = _judging(root, begin, _of_tools)
+    tools = (one for one, whole in found if whole or (is_judge(one) and not _BUILT.search(one)))
+    return Note({one: _hash(root / one) for one in tools}, git_settings(root))
 
 
-def _tools(root: Path, ignored: list[str]) -> Iterator[str]:
-    """Yield the files that judge of what git ignores; raises StoreError where there are too many to look at."""
+def home_config(home: Path) -> list[str]:
+    """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
+    found = _judging(home, [("", True)] if home.name else [], _of_home)
+    return sorted(one or "." for one, _ in islice(found, _HOME_MAX))
+
+
+Judged = Callable[[str, str, Mapping[str, bool], bool], bool | None]
+
+
+def _judging(
+    root: Path, todo: list[tuple[str, bool]], judged: Judged
+) -> Iterator[tuple[str, bool]]:
+    """Yield the files below some folders that may judge, each with whether it does whatever its name is.
+
+    A link to a folder is one of them, and so is a folder that cannot be listed: what is in it can be found by name.
+    Raises StoreError where there are too many to look at. `judged` gets a folder, a name in it, which of the names
+    beside it are folders, and what was said of the folder; with None nothing there judges.
+    """
     until, seen = time.monotonic() + _SECONDS_MAX, 0
-    todo = [(path, False) for path in ignored if not _COMPILED.fullmatch(Path(path).name)]
     while todo:
         path, whole = todo.pop()
-        if not path.endswith("/"):
-            if whole or (is_judge(path) and not _BUILT.search(path)):
-                yield path
+        if path and not path.endswith("/"):
+            yield path, whole
             continue
         try:
             with os.scandir(root / path) as listing:
                 entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
-        except OSError:  # what is in it can be found by name all the same
-            yield path.rstrip("/")
+        except FileNotFoundError:
+            continue
+        except OSError:
+            yield path.rstrip("/"), True
             continue
         seen += len(entries)
         if seen > _ENTRIES_MAX or time.monotonic() > until:
-            raise StoreError(f"the folders that git ignores have more than {seen} files")
+            raise StoreError(f"there are more than {seen} files that may judge beside those of git")
         for name, is_folder in entries.items():
-            judged = _judged(path, name, entries, whole=whole)
-            if judged is not None:
-                todo.append((f"{path}{name}/" if is_folder else f"{path}{name}", judged))
+            if (said := judged(path, name, entries, whole)) is not None:
+                todo.append((f"{path}{name}/" if is_folder else f"{path}{name}", said))
 
 
-def _judged(path: str, name: str, beside: dict[str, bool], *, whole: bool) -> bool | None:
+def _of_home(path: str, name: str, _beside: Mapping[str, bool], _whole: bool) -> bool | None:
+    return None if _PLAIN.fullmatch(path + name) else True
+
+
+def _of_tools(path: str, name: str, beside: Mapping[str, bool], whole: bool) -> bool | None:
     """Return whether everything of an entry judges, or only names that judge; None where nothing of it does.
 
     Of packages those of runners do, and of environments what starts first.
@@ -138,86 +161,71 @@ def _hash(path: Path) -> str:
 def compared(root: Path, before: Note, now: Note) -> tuple[list[str], list[str]]:
     """Return the tools that are new, and those that are other ones than at the start, but for what was installed."""
     differ = [path for path, name in now.tools.items() if name and before.tools.get(path) != name]
-    records = _Records(root, before, now)
-    odd = [path for path in sorted(differ) if not records.explain(path)]
+    installed = _Installed(root, before.tools, now.tools)
+    odd = [path for path in sorted(differ) if not installed.explains(path)]
     new = [one for one in odd if one not in before.tools]
     return new, [one for one in odd if one in before.tools]
 
 
-class _Records:
+class _Installed:
     """What installers have put on record of the files that they brought."""
 
-    def __init__(self, root: Path, before: Note, now: Note) -> None:
+    def __init__(self, root: Path, before: dict[str, str], now: dict[str, str]) -> None:
         self._root, self._before, self._now = root, before, now
-        self._hashes: dict[str, dict[str, str]] = {}
 
-    def explain(self, path: str) -> bool:
+    def explains(self, path: str) -> bool:
         """Return whether an installation explains a file that is new or changed."""
-        name = path.rpartition("/")[2]
+        at, name, is_new = self._root / path, path.rpartition("/")[2], path not in self._before
         if _RECORDS.fullmatch(name):
-            return path not in self._before.tools and not self._is_bare_plugin(path)
+            return is_new and not self._is_bare_plugin(at, path)
         if "/node_modules/" in f"/{path}":
-            return self._installed_by_npm(path)
-        if name.startswith("_virtualenv") or (name.endswith(".pyc") and "/__pycache__/" in path):
+            return self._installed_by_npm(at, path)
+        if name.startswith("_virtualenv"):
             return True
-        if "/bin/" in f"/{path}" and _VENV_BIN.fullmatch(name) and self._is_python(path):
-            return True
-        return self._on_record(path)
+        if is_new and "/bin/" in f"/{path}" and _VENV_BIN.fullmatch(name):
+            # a new environment's link to a Python outside of the workspace, or a copy of one
+            is_inside = Path(os.path.realpath(at)).is_relative_to(self._root.resolve())
+            if not is_inside or is_elf(at):
+                return True
+        return self._is_on_record(at, path)
 
-    def _is_bare_plugin(self, path: str) -> bool:
+    def _is_bare_plugin(self, at: Path, path: str) -> bool:
         """Return whether entry points of pytest stand in a folder that no installer has made."""
-        at = self._root / path
         return (
             at.name == "entry_points.txt"
             and "[pytest11]" in at.read_text(errors="replace")
-            and (not self._on_record(path) or (at.parent / "direct_url.json").exists())
+            and (not self._is_on_record(at, path) or (at.parent / "direct_url.json").exists())
         )
 
-    def _is_python(self, path: str) -> bool:
-        """Return whether this is a new environment's link to a Python outside of the workspace, or a copy of one."""
-        at = self._root / path
-        is_inside = Path(os.path.realpath(at)).is_relative_to(self._root.resolve())
-        return path not in self._before.tools and (not is_inside or is_elf(at))
-
-    def _installed_by_npm(self, path: str) -> bool:
+    def _installed_by_npm(self, at: Path, path: str) -> bool:
         """Return whether the last installation is newer than the start, and the file not newer than that."""
         above, _, _ = f"/{path}".rpartition("/node_modules/")
         lock = f"{above}/node_modules/.package-lock.json".lstrip("/")
-        if not self._now.tools.get(lock) or self._now.tools[lock] == self._before.tools.get(lock):
+        if not self._now.get(lock) or self._now[lock] == self._before.get(lock):
             return False
-        at = self._root / path
         if "/.bin/" in path and not at.is_symlink():
             return False
         return at.lstat().st_ctime <= (self._root / lock).stat().st_mtime + 2
 
-    def _on_record(self, path: str) -> bool:
-        site, found, _ = path.partition("site-packages/")
-        site += found
-        if not found:  # a program of an environment is on the record of a package
-            env = path.rpartition("/bin/")[0]
-            inside = (one.partition("site-packages/") for one in self._now.tools if env)
-            site = next((a + b for a, b, _ in inside if b and a.startswith(f"{env}/lib")), "")
-        if not site:
-            return False
-        wanted = self._of(site).get(os.path.normpath(path))
+    def _is_on_record(self, at: Path, path: str) -> bool:
+        wanted = self._recorded.get(os.path.normpath(path))
         if wanted is None:
             return False
-        data = hashlib.sha256((self._root / path).read_bytes()).digest()
+        data = hashlib.sha256(at.read_bytes()).digest()
         return wanted == f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
 
-    def _of(self, site: str) -> dict[str, str]:
-        """Return the hashes on record in a folder of packages, by path; a record that was rewritten counts nothing."""
-        if site not in self._hashes:
-            found = self._hashes[site] = {}
-            for record in (self._root / site).glob("*.dist-info/RECORD"):
-                path = str(record.relative_to(self._root))
-                now = self._now.tools.get(path)
-                if self._before.tools.get(path, now) != now:
-                    continue
-                for row in csv.reader(record.read_text(errors="replace").splitlines()):
-                    if len(row) > 1 and row[1]:
-                        found[os.path.normpath(f"{site}{row[0]}")] = row[1]
-        return self._hashes[site]
+    @cached_property
+    def _recorded(self) -> dict[str, str]:
+        """The hashes on record, by path; a record that was rewritten counts nothing."""
+        found = {}
+        for path, name in self._now.items():
+            if not path.endswith(".dist-info/RECORD") or self._before.get(path, name) != name:
+                continue
+            site = path.rsplit("/", 2)[0]
+            for row in csv.reader((self._root / path).read_text(errors="replace").splitlines()):
+                if len(row) > 1 and row[1]:
+                    found[os.path.normpath(f"{site}/{row[0]}")] = row[1]
+        return found
 
 
 def git_settings(root: Path) -> dict[str, str]:
@@ -227,36 +235,35 @@ def git_settings(root: Path) -> dict[str, str]:
         return {}
     names = [folder / "config", folder / "config.worktree"]
     names += [one for sub in ("hooks", "info") for one in sorted((folder / sub).glob("*"))[:200]]
-    found = {}
-    for path in names:
-        if path.name.endswith(".sample") or path.name in ("exclude", "refs") or not path.is_file():
-            continue
-        found[str(path.relative_to(root))] = base64.b64encode(_head(path, _KEPT_BYTES)).decode()
-    return found | {f".git/{name}": base64.b64encode(one).decode() for name, one in _tags(folder)}
+    kept = [one for one in names if one.suffix != ".sample" and one.name not in ("exclude", "refs")]
+    found = {
+        f".git/{one.relative_to(folder)}": _head(one, _KEPT_BYTES) for one in kept if one.is_file()
+    }
+    found |= _tags(folder)
+    return {path: base64.b64encode(data).decode() for path, data in found.items()}
 
 
-def _tags(folder: Path) -> list[tuple[str, bytes]]:
+def _tags(folder: Path) -> dict[str, bytes]:
     """Return the tags of a repository with what they name, none where there are too many to note."""
-    found, packed, loose = dict[str, bytes](), b"", list[Path]()
-    with contextlib.suppress(OSError):
-        packed = _head(folder / "packed-refs", _PACKED_BYTES)
-        lines = (line.split() for line in packed.splitlines())
-        found |= {os.fsdecode(one[1]): one[0] + b"\n" for one in lines if len(one) == 2}
+    packed, loose = _head(folder / "packed-refs", _PACKED_BYTES), list[Path]()
     with contextlib.suppress(OSError):
         loose = list(islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX))
-        found |= {
-            str(one.relative_to(folder)): _head(one, _TAG_BYTES) for one in loose if one.is_file()
-        }
-    tags = [one for one in found.items() if one[0].startswith(_TAGS)]
-    return [] if len(packed) == _PACKED_BYTES or max(len(loose), len(tags)) >= _TAGS_MAX else tags
+    lines = (line.split() for line in packed.splitlines())
+    found = {f".git/{os.fsdecode(one[1])}": one[0] + b"\n" for one in lines if len(one) == 2}
+    tags = {path: data for path, data in found.items() if path.startswith(_TAGS)}
+    tags |= {
+        f".git/{one.relative_to(folder)}": _head(one, _TAG_BYTES) for one in loose if one.is_file()
+    }
+    return {} if len(packed) == _PACKED_BYTES or max(len(loose), len(tags)) >= _TAGS_MAX else tags
 
 
 def _head(path: Path, most: int) -> bytes:
-    """Return the first bytes of a file, nothing of what is none: a FIFO would be waited for."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(most)
+    """Return the first bytes of a file, nothing of what is none or cannot be read: a FIFO would be waited for."""
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(most)
+    return b""
 
 
 def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -277,27 +284,3 @@ def _telling(path: str, content: str | None) -> object:
         elif line and not _PLAIN_SETTINGS.match(name := f"{section}.{line}"):
             found.append(name)
     return found
-
-
-def home_config(home: Path) -> list[str]:
-    """Return the files of a HOME but for caches and histories: whatever is there, programs may obey.
-
-    A link to a folder is one of them, and so is a folder that cannot be listed.
-    """
-    found: list[str] = []
-
-    def unread(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            found.append(str(Path(error.filename).relative_to(home)))
-
-    for above, folders, names in os.walk(home, onerror=unread) if home.name else ():
-        at = Path(above)
-        links = [one for one in folders if (at / one).is_symlink()]
-        files = (str((at / one).relative_to(home)) for one in (*names, *links))
-        found += [one for one in files if not _PLAIN.fullmatch(one)]
-        folders[:] = [
-            one for one in folders if not _PLAIN.fullmatch(str((at / one).relative_to(home)))
-        ]
-        if len(found) > _HOME_MAX:
-            break
-    return sorted(found)

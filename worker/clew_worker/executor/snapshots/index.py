@@ -25,6 +25,7 @@ _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.MULTILINE)
+_PLAIN = frozenset((stat.S_IFREG | 0o644, stat.S_IFREG | 0o755))  # of these git keeps all
 _CUT = re.compile(r"signal 7|failed to read|short read")
 
 
@@ -116,10 +117,8 @@ class Index:
         found = dict.fromkeys(self.left_out, LEFT_OUT.mode)
         for name in kept:
             info = self._look(name)
-            if info and stat.S_ISREG(info.st_mode):
-                bits = stat.S_IMODE(info.st_mode)
-                if bits != (0o755 if bits & 0o100 else 0o644):
-                    found[name] = bits
+            if info and info.st_mode not in _PLAIN and stat.S_ISREG(info.st_mode):
+                found[name] = stat.S_IMODE(info.st_mode)
         found |= self._empty_folders(rules)
         return len(kept), {quoted(os.fsencode(name)): mode for name, mode in found.items()}
 
