@@ -32,12 +32,6 @@ def file_with(path, text="secret\n", mode=0o600):
 LLM = {"kind": "llm", "model": "m", "api_key_env": "MY_LLM"}
 
 
-def test_a_key_is_taken_from_the_environment():
-    agent = LlmAgentSettings(model="m", api_key_env="MY_LLM")
-    assert Keys({"MY_LLM": "k"}).of(agent) == "k"
-    assert Keys({"MY_LLM": "k"}).fault(agent) == ""
-
-
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610])
 def test_a_key_file_that_others_can_read_or_write_is_refused_with_what_mends_it(tmp_path, mode):
     with pytest.raises(KeyFileError, match=f"chmod 600 {tmp_path}/key"):

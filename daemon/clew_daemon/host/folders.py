@@ -124,7 +124,6 @@ def located(workspace: str, places: Places, env: Mapping[str, str]) -> Path:
 
 
 def _resolved(places: Places) -> Places:
-    """Return the places with their links resolved, as far as that can be done."""
     named = {"config": places.config, **places.folders}
     return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})
 

@@ -122,7 +122,6 @@ class Spans:
                 self._undos.append((of, Span("undo", before, seq)))
 
     def _at(self, place: Place) -> Subtask | None:
-        """Return the subtask that is at a place now."""
         task, number = place
         tasks = self._state.goal.tasks
         known = [one.description for one in tasks[task].subtasks] if task < len(tasks) else []

@@ -25,7 +25,6 @@ from clew_daemon.session.worker import ExecutorPool
 from clew_daemon.undo import planning
 from clew_daemon.undo.planning import Rows, UndoResult, of_undo
 from clew_daemon.undo.view import (
-    NOTHING_IN_GIT,
     GitView,
     MovedView,
     NameView,
@@ -142,7 +141,6 @@ class WorkspaceVisit:
         return result
 
     async def _finish(self, begun: int, restored: int, result: UndoResult) -> UndoResult:
-        """Record that an undo is complete."""
         event = snap.UndoFinished(
             at=time.time(), of=begun, restored=restored, resumed=result.first is None,
             left=tuple(result.failed)[:NAMES_MAX], left_total=len(result.failed),
@@ -152,18 +150,16 @@ class WorkspaceVisit:
 
     async def git_since(self, before: GitPlace | None, now: GitPlace | None) -> GitView:
         """Return what an undo leaves to a person to do in git, where that has changed since."""
-        git = NOTHING_IN_GIT.copy()
         if before is None or now is None:
-            git["git_gone"] = before is not None
-            return git
+            return GitView(moved=None, git_gone=before is not None, staged=False)
+        moved = None
         if before.has_moved_to(now):
             was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
             commits = list[str]()  # newest first
             if before.commit and now.commit and before.commit != now.commit:
                 commits = await self._commits(f"{before.commit}..{now.commit}")
-            git["moved"] = MovedView(before=was, now=is_now, commits=commits)
-        git["staged"] = before.index != now.index
-        return git
+            moved = MovedView(before=was, now=is_now, commits=commits)
+        return GitView(moved=moved, git_gone=False, staged=before.index != now.index)
 
     async def _commits(self, between: str) -> list[str]:
         """Return a line on each commit; git runs as the goal's commands do. [] where it fails."""

@@ -4,8 +4,7 @@ import socket
 import pytest
 from goal_daemon import GoalDaemon
 
-from clew_shared.wire import protocol
-from clew_worker.agent import AgentClient, Disconnected, RpcError
+from clew_worker.agent import AgentClient, Disconnected
 
 
 @pytest.fixture
@@ -27,14 +26,6 @@ async def test_calls_at_the_same_time_get_their_own_answers(daemon, connect):
         asked = (client.call("act", tool="run_cmd", args={"cmd": t}) for t in texts)
         answers = await asyncio.gather(*asked)
     assert [a["outcome"]["output"] for a in answers] == [f"{n}\n" for n in range(20)]
-
-
-async def test_a_refused_request_is_an_error_with_its_code(daemon, connect):
-    plan = [{"description": "a", "subtasks": [{"description": "b"}]}]
-    async with connect(daemon) as sock, AgentClient(sock) as client:
-        with pytest.raises(RpcError, match="replan") as refused:
-            await client.call("plan", tasks=plan, replan="goal")
-    assert refused.value.code == protocol.WRONG_STATE
 
 
 async def test_a_message_that_is_too_long_is_not_sent(daemon, connect):

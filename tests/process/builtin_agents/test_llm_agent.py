@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from goal_daemon import GoalDaemon
 from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
@@ -204,15 +202,3 @@ async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_ll
     with ScriptedLlm(then=fails(400, "maximum context length is 512 tokens")) as llm:
         assert await run_llm(daemon, llm) == 78
     assert "max_tokens" in daemon.left.reason
-
-
-# ---- the daemon's side
-
-
-async def test_an_agent_that_is_told_to_stop_ends_at_once_with_zero(daemon, run_llm):
-    with ScriptedLlm(then=Reply(hang=True)) as llm:
-        run = asyncio.create_task(run_llm(daemon, llm))
-        await daemon.until(lambda: daemon.slots_open == 1)
-        daemon.notify("stop", reason="reload", grace_s=1)
-        assert await run == 0
-    assert daemon.left is None

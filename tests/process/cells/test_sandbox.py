@@ -134,14 +134,3 @@ def test_an_executor_without_network_sees_only_its_own_loopback(executor, varian
         pytest.skip("a filter instead of a namespace: see above")
     done = executor(network=False).sh("test $(grep -c : /proc/net/dev) -eq 1")
     assert done.result == "success"
-
-
-def test_a_foreign_agent_reads_but_writes_and_starts_nothing(nursery, spec, home):
-    (home / "workspace" / "notes").write_text("notes\n")
-    script = "read line < notes; echo $line; echo x > /dev/null && echo null; echo x > y; /bin/ls"
-    cell = nursery.spawn(spec(sh=script, own_tools=False))
-    said = cell.read_log()
-    assert said.startswith("notes\nnull\n")
-    assert "cannot create y" in said
-    assert "/bin/ls: Permission denied" in said
-    assert not (home / "workspace" / "y").exists()

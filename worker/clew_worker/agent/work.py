@@ -137,7 +137,6 @@ class Memory:
         self.turn.append(Call(number, name, plain_args(args), "error", self._plain(text)))
 
     def _plain(self, text: str) -> str:
-        """Return a text shortened and without keys, as the ledger has it."""
         return without_middle(redact(text), output_chars(self.hello.options.context.max_tokens))
 
 

@@ -229,7 +229,6 @@ def is_elf(path: str | Path) -> bool:
 
 
 def _head(path: str | Path) -> bytes:
-    """Return the beginning of a file, b"" where it cannot be read."""
     with contextlib.suppress(OSError), Path(path).open("rb") as file:
         return file.read(_HEAD_BYTES)
     return b""
@@ -290,7 +289,6 @@ def _python_prefixes(executable: str) -> list[str]:
 
 
 def _npm_package(path: Path) -> Path | None:
-    """Return the folder of the npm package that a file is in, None where it is in none."""
     found = next((p for p in path.parents if (p / "package.json").is_file()), None)
     return found if found is not None and "node_modules" in found.parts else None
 

@@ -38,7 +38,6 @@ def descendants(root: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of a process, of all its threads."""
     tasks, found = Path(f"/proc/{pid}/task"), list[int]()
     for task in os.listdir(tasks):  # noqa: PTH208 - names
         with contextlib.suppress(*(() if task == str(pid) else _GONE)):
