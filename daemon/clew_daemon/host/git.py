@@ -70,6 +70,7 @@ def _usable(value: str) -> bool:
 def top_folder(folder: Path) -> Path | None:
     """Return the top of the working tree that a folder is in; None where it is in none."""
     for one in (folder, *folder.parents):
-        if os.path.lexists(one / ".git" / "HEAD") or (one / ".git").is_file():  # a linked one's
+        is_linked = os.path.isfile(one / ".git")  # noqa: PTH113 - False where it cannot be seen
+        if is_linked or os.path.lexists(one / ".git" / "HEAD"):
             return one
     return None
