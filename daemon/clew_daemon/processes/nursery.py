@@ -10,14 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import count
 
 import structlog
 
-from clew_daemon.backoff import backoff_s
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children, ends_within
 from clew_shared.text.plain import plain
@@ -32,7 +30,6 @@ SPAWN_TIMEOUT_S = 30.0
 KILL_WAIT_S = 5.0
 FULL_WAIT_S = 0.005
 STARTS_AT_ONCE = 4
-RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0
 
 
 class SpawnError(Exception):
@@ -216,7 +213,7 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
 class Nursery:
     """Starts cells; `ready` and `stop` may be called at any time, also twice.
 
-    Its process is replaced when it has ended or hangs; attempts to start a new one, which imports `preload`, back off.
+    Its process is replaced when it has ended or hangs, by whoever needs a cell next; the new one imports `preload`.
     `_first` is a process that bootstrap has launched, and that may be warming up already.
     """
 
@@ -228,9 +225,6 @@ class Nursery:
     _zygote: Zygote | None = None
     _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _starts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
-    _failures: int = 0
-    _retry_at: float = 0.0
-    _fault: str = ""
 
     async def stop(self) -> None:
         """End the process; cells go on."""
@@ -282,19 +276,13 @@ class Nursery:
             if self._zygote and self._zygote.alive:
                 return self._zygote
             await self.stop()
-            if time.monotonic() < self._retry_at:
-                raise SpawnError("nursery", self._fault)
             try:
                 new, self._first = self._first or Zygote(self._env, self.preload), None
                 hello = await new.greet(self._children)
             except (OSError, NurseryGone) as error:
-                pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
-                self._failures += 1
-                self._retry_at = time.monotonic() + pause_s
-                self._fault = f"the nursery cannot start: {plain(error)}"
-                log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
+                log.error("nursery.failed", reason=plain(error))  # noqa: TRY400 - a reason
                 reason = "resources" if wire.is_shortage(error) else "nursery"
-                raise SpawnError(reason, self._fault) from None
+                raise SpawnError(reason, f"the nursery cannot start: {plain(error)}") from None
             log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
-            self._zygote, self._failures, self.report = new, 0, hello.sandbox
+            self._zygote, self.report = new, hello.sandbox
             return new
