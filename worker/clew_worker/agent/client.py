@@ -256,11 +256,9 @@ async def _exit_code(daemon: AgentClient, work: Work) -> int:
     except Disconnected:
         return ExitCode.OK
     except CannotContinue as leave:
-        kind, reason, after_s = leave.kind, leave.reason[:REASON_CHARS], leave.retry_after_s
-        if after_s is not None:
-            after_s = min(max(after_s, 0.0), RETRY_AFTER_MAX_S)
+        kind, reason = leave.kind, leave.reason[:REASON_CHARS]
         try:
-            await daemon.call("leave", kind=kind, reason=reason, retry_after_s=after_s)
+            await daemon.call("leave", kind=kind, reason=reason, retry_after_s=leave.retry_after_s)
         except (Disconnected, RpcError):  # the exit code tells the kind
             sys.stderr.write(f"{kind}: {leave.reason}\n")
         return ExitCode.TEMPORARY if kind == "temporary" else ExitCode.CONFIGURATION
