@@ -12,6 +12,7 @@ from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, para
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
+from clew_shared.text.words import times
 from clew_shared.views.goal_view import (
     PAUSED,
     STOPPED,
@@ -94,7 +95,7 @@ def counts(goal: GoalView) -> str:
     """Return a goal's tokens, restarts and refused actions, "" where it has none."""
     tokens, restarts, refused = goal["tokens"], goal["restarts"], goal["blocked_total"]
     found = [f"{thousands(tokens)} tokens"] if tokens else []
-    found += [counted(restarts, "restart")] if restarts else []
+    found += [f"worker died {times(restarts)}"] if restarts else []
     found += [f"{refused} refused"] if refused else []
     return ", ".join(found)
 

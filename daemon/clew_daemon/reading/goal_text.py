@@ -31,7 +31,7 @@ from clew_shared.views.goal_view import (
 )
 
 BAR_CHARS = 20
-LEGEND = {"[!]": "failed", "[#]": "needs you", "[-]": "skipped"}
+LEGEND = {"[!]": "failed", "[#]": "blocked", "[-]": "skipped"}
 HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check CMD`, adds some"
 
 
@@ -41,18 +41,20 @@ def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None)
     `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
     """
     at, missing = time.time() if at is None else at, detail["snapshots"]["missing"]
+    again, refused = map(words.rerun_text, detail["reruns"]), detail["blocked_actions"]
+    head: Line = [
+        ("refused actions: ", "bold magenta"),
+        (f"`clew loops {detail['id']}` says why", "dim"),
+    ]
     return [
         *head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_attempt_lines(detail),
-        *(
-            [("again: ", "bold yellow"), (clean(words.rerun_text(one)), "")]
-            for one in detail["reruns"]
-        ),
+        *([("again: ", "bold yellow"), (clean(one), "")] for one in again),
         *(paragraph("no snapshot: ", missing, "bold yellow") if missing else []),
         *_tree_lines(detail),
-        *([[("refused actions:", "bold magenta")]] if detail["blocked_actions"] else []),
-        *([(f"{INDENT}{clean(one)}", "magenta")] for one in detail["blocked_actions"]),
+        *([head] if refused else []),
+        *([(f"{INDENT}{clean(one)}", "magenta")] for one in refused),
         *_check_lines(detail),
         *closing_lines(detail, detail["summary"]),
     ]
@@ -66,8 +68,8 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     facts = [f"{name} {number}" for name, number in known.items() if number]
     limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
     facts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
-    nouns = {"action": detail["actions_total"], "restart": detail["restarts"]}
-    facts += [counted(count, noun) for noun, count in nouns.items() if count]
+    facts += [counted(detail["actions_total"], "action")] if detail["actions_total"] else []
+    facts += [f"worker died {words.times(detail['restarts'])}"] if detail["restarts"] else []
     facts += [f"{detail['blocked_total']} refused"] if detail["blocked_total"] else []
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
@@ -162,7 +164,7 @@ def _legend(tree: Iterable[Line]) -> list[Line]:
     """Return what the marks of a tree mean, the less common ones that are in it."""
     seen = {text for line in tree for text, _ in line[:2]}
     told = [f"{mark} {what}" for mark, what in LEGEND.items() if mark in seen]
-    return [[(", ".join(told), "dim")]] if told else []
+    return [[(f"marks: {', '.join(told)}", "dim")]] if told else []
 
 
 def _mark(step: Step | Task, detail: GoalDetail) -> Span:

@@ -54,12 +54,13 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
     what = "told again" if entry["again"] else "told" if warning else "refused"
     if entry["escalated_to"]:
         what, why = "given up", "the subtask failed"
+    is_new = count > 1 and words.times(count) not in (entry["evidence"] or "")
     place = f"{clean(entry['goal'])} {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
     yield [
         (f"{clean(local(entry['timestamp']))}  ", "dim"),
         (f"{place}  ", ""),
         (clean(f"{what}: {words.SAME_ANSWER if stays else why}"), "bold magenta"),
-        (f" (the {words.ordinal(count)} time)" if count > 1 else "", ""),
+        (f" (the {words.ordinal(count)} time)" if is_new else "", ""),
     ]
     for one in filter(None, map(steps.get, entry["steps"])):
         yield f"{INDENT}  #{one.seq} {short(one.text, ACTION_CHARS)}{_answered(one)}"

@@ -40,7 +40,7 @@ def status(instance: Instance, goal: str | None, limit: int, every: bool) -> Sho
     """Show the goals that have not ended and the last that have, or one goal's tree and progress.
 
     Goals that need you come first, those that have ended last. In a tree: [ ] pending, [>] in progress,
-    [x] completed, [!] failed, [#] needs you, [-] skipped.
+    [x] completed, [!] failed, [#] blocked, [-] skipped.
     """
     view = one_goal(instance, goal) if goal else all_goals(instance, None if every else limit)
     return view, _status_lines(instance, view)
