@@ -163,8 +163,8 @@ def _mark(status: str, state: State) -> str:
 def _subtask(state: State, subtask: Subtask) -> list[str]:
     counts = {"action": subtask.actions_total, "failed attempt": subtask.attempts}
     notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
-    notes += "; refused ones count" if notes and state.loops.blocked_total else ""
-    suffix = f" ({notes})" if notes else ""
+    refused = "; refused ones count" if state.loops.blocked_total else ""
+    suffix = f" ({notes}{refused})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
     if subtask.summary and not is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")

@@ -188,10 +188,8 @@ def _of_action(event: ev.Event, state: State) -> Entry:
             title = f"#{event.of} {event.result}, {duration(event.duration_s)}"
             style, detail = RESULT_STYLE.get(event.result, ""), event.head
         case ev.ActionInterrupted():
-            title, style = (
-                f"#{event.of} interrupted: {short(words.cut_off(event.reason))}",
-                "yellow",
-            )
+            why = short(words.cut_off(event.reason))
+            title, style = f"#{event.of} interrupted: {why}", "yellow"
         case ev.Intervened():
             again = " again" if event.again else ""
             title = f"warned{again}: {words.warned(event.intervention)}"
