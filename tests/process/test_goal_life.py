@@ -114,6 +114,16 @@ def test_a_block_too_large_for_a_line_of_the_protocol_is_rejected_with_its_line(
     assert "split it into several items" in error
 
 
+def test_a_step_that_names_what_the_sandbox_hides_is_told_apart_from_any_other_failure(clew):
+    hidden = clew.start().folder / "log.jsonl"  # the daemon's own
+    for command, is_told in ((f"cat {hidden}", True), ("cat $PWD/none /etc/none", False)):
+        goal = clew.submit(runbook(command), f"{is_told}.md")
+        asked = clew.wait("goal.blocked", goal=goal)["question"]
+        assert (f"It cannot use {hidden}: " in asked) == is_told
+        shown = clew.cli("show", goal, str(clew.history(goal)[0]["seq"]))
+        assert ("perhaps: It cannot use " in shown) == is_told
+
+
 FINE = runbook("echo x >> trace")
 
 

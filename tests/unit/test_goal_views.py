@@ -9,7 +9,7 @@ from clew_daemon.cli.commands import watch
 from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
 from clew_daemon.publish.report import render, write
 from clew_daemon.reading.describe import advance
-from clew_daemon.reading.goal_list import overview
+from clew_daemon.reading.goal_list import needs_lines, overview
 from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.doing import Work, now_view
 from clew_daemon.record.timeline import TimelineFold, timeline
@@ -53,6 +53,24 @@ def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent
     assert f"waits: the endpoint http://x/v1 {until}, since {local(AT)}" in lines
     assert f"    continue now: clew continue {agent.state.goal_id}" in lines
     assert f"waits for the endpoint http://x/v1 (until {local(AT + 60)})" in listed(agent)[1]
+
+
+@pytest.mark.parametrize(("width", "lines"), [(120, 1), (80, 2), (40, 3)])
+def test_a_list_has_its_columns_in_any_width_whatever_is_said_of_a_goal(played, width, lines):
+    made = {"label": "checked", "why": "as before", "accepted": "person"}
+    agent = played(spec={"agent": "a-slow-one"})
+    known = {"id": "g" * 34, "status": "completed", "verified": True, "proof": made}
+    rows = text(overview([status_view(agent.state, AT) | known], AT, width))[lines:]
+    *cells, now = " ".join(rows).split(maxsplit=6)
+    assert (len(rows), cells[1], cells[-1]) == (lines, "completed", "a-slow-one")
+    assert now == "goal (checked only: as before; accepted by a person)"
+    assert max(map(len, rows[:-1]), default=0) <= width
+
+
+def test_goals_that_failed_are_named_beside_those_that_need_a_person(played):
+    views = [status_view(played().state, AT) | {"status": one} for one in ("failed", "blocked")]
+    told = text(needs_lines([view | {"needs_person": n > 0} for n, view in enumerate(views)]))
+    assert [line.partition(":")[0] for line in told] == ["1 goal needs you", "1 goal failed"]
 
 
 def test_a_paused_goal_is_called_paused_everywhere(agent):
