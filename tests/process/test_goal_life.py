@@ -120,7 +120,8 @@ def test_a_step_that_names_what_the_sandbox_hides_is_told_apart_from_any_other_f
         goal = clew.submit(runbook(command), f"{is_told}.md")
         asked = clew.wait("goal.blocked", goal=goal)["question"]
         assert (f"It cannot use {hidden}: " in asked) == is_told
-        shown = clew.cli("show", goal, str(clew.history(goal)[0]["seq"]))
+        [ran] = json.loads(clew.cli("history", goal, "--json"))["actions"]
+        shown = clew.cli("show", goal, str(ran["seq"]))
         assert ("perhaps: It cannot use " in shown) == is_told
 
 
