@@ -163,8 +163,7 @@ def _mark(status: str, state: State) -> str:
 def _subtask(state: State, subtask: Subtask) -> list[str]:
     counts = {"action": subtask.actions_total, "failed attempt": subtask.attempts}
     notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
-    refused = "; refused ones count" if state.loops.blocked_total else ""
-    suffix = f" ({notes}{refused})" if notes else ""
+    suffix = f" ({notes})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
     if subtask.summary and not is_told(subtask.summary, state.summary):
         lines.append(f"  {inline(subtask.summary)}")
@@ -243,18 +242,15 @@ def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
 def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return how often the agent was told or refused something, and the last loops."""
     refused = sum(one.refused for one in state.loops.findings)
-    counts = {"told": len(state.loops.findings) - refused, "refused": refused}
+    counts = {"told": len(state.loops.findings) - refused, "refused a new loop": refused}
     often = "; ".join(f"{what} {words.times(count)}" for what, count in counts.items() if count)
-    total = state.loops.blocked_total
-    often += f" ({_counted(total, 'action')} in all)" if total > refused > 0 else ""
     head = [f"{often} (`clew loops {state.goal_id}`)", ""] if often else []
     return [*head, *map(_loop, entries)]
 
 
 def _loop(entry: Mapping[str, Any]) -> str:
-    signature = entry["action_signature"]
+    signature, count = entry["action_signature"], entry["attempt_count"]
     what = f" {code(words.signature_text(signature))}" if signature else ""
-    count = entry["attempt_count"]
     said = f": {inline(entry['evidence'])}" if entry["escalated_to"] else ""
     often = f", {words.times(count)}" if count and words.times(count) not in said else ""
     at = f"{local(entry['timestamp'])}, {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"

@@ -135,9 +135,7 @@ def columns(rows: Sequence[Sequence[Span]], gap: str = "  ", width: int = 0) -> 
     lines: list[Line] = []
     for *cells, last in rows:
         room = zip(cells, widths, strict=False)
-        padded = [
-            (text + " " * (wide - width_of(text)) + gap, style) for (text, style), wide in room
-        ]
+        padded = [(one + " " * (wide - width_of(one)) + gap, style) for (one, style), wide in room]
         lines.append([*padded, last])
     fixed = sum(widths[:-1]) + len(gap) * len(widths[:-1])
     widest = max((sum(width_of(text) for text, _ in line) for line in lines), default=0)

@@ -144,10 +144,7 @@ LINES = click.IntRange(0, LINES_MAX)
     parameters.as_json,
 )
 def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
-    """Show the daemon's log: what it did and why, line by line, where the other commands do not say enough.
-
-    It is readable on a terminal, JSON lines otherwise; one document with --json.
-    """
+    """Show what the daemon did and why, from its log: as JSON lines in a pipe, with --json as one document."""
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
     if not follow and not (instance.log_file.exists() or rotated(instance.log_file).exists()):
