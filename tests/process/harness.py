@@ -349,10 +349,13 @@ def runbook(*commands: str, title: str = "Take steps", **front: object) -> str:
 
 def until(condition, what: str = "the condition", seen=lambda: "", within_s=DEADLINE_S) -> Any:
     """Wait until a function gives something true; that."""
-    deadline = time.monotonic() + within_s
+    pause, deadline = POLL_S, time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come about:\n{seen()}"
-        time.sleep(POLL_S)
+        time.sleep(pause)
+        pause = min(
+            pause * 1.3, 10 * POLL_S
+        )  # a look may cost the daemon more than what is waited for
     return found
 
 

@@ -6,9 +6,7 @@ import socket
 import sys
 from contextlib import asynccontextmanager
 
-import mcp
 import pytest
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.bridge import relay
@@ -174,6 +172,9 @@ async def test_relays_may_follow_each_other_and_are_lost_only_when_no_other_come
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_client_of_the_official_library_is_content(tmp_path, mode):
     """In the mode `auto` it tries the revision of 2026 first, which has no handshake."""
+    import mcp
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     spec, tmp = spec_of(tmp_path)
     _, listener = open_gateway(spec, unix=True)
     server = StdioServerParameters(

@@ -7,6 +7,7 @@ from harness import Clew, forge, runbook
 from of_proc import become_subreaper
 from terminal import on_terminal
 
+pytestmark = pytest.mark.xdist_group("diff")  # one goal is made for all
 KEY = "sk-proj-" + "a1B2c3D4" * 4
 BOIL = "echo hot >> water && mv spoon ladle && rm cup"
 STEEP = rf"""printf 'a\0b' > pot && chmod +x recipe && echo 'api_key = "{KEY}"' > secrets.txt

@@ -50,8 +50,9 @@ def patience(monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
+    here = str(Path(__file__).parent)
     for item in items:
-        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
+        if str(item.path).startswith(here) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
 
 

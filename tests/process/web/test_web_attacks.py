@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from web_server import WebServer
 
+pytestmark = pytest.mark.xdist_group("web_attacks")  # which share a server
 NOBODY = 65534
 
 

@@ -9,6 +9,8 @@ import threading
 import pytest
 from browsers import AXE, ROOT, Visitor, chromium, missing
 
+pytestmark = pytest.mark.xdist_group("browser")  # which one start of Chromium is enough for
+
 GATED = """
 # Count {name}
 - [ ] Count
