@@ -8,11 +8,12 @@ from pathlib import Path
 
 from clew_daemon.config.places import Places
 from clew_shared.config.tables import SandboxSettings
+from clew_shared.text.shorten import beginning
 
-TAIL_CHARS, PATHS_MAX = 4_000, 20
+TAIL_CHARS, PATHS_MAX, PATH_CHARS = 4_000, 20, 200
 NOT_SHOWN = "It cannot use {}: actions see their workspace, system folders, and what `[sandbox] read` and `write` name"
 _SYSTEM = re.compile(r"/(usr|lib\w*|s?bin|etc|opt|nix|gnu|snap|proc|sys|dev|run)(/|$)")
-_PATH = re.compile(r"""/[^\s'"`:,;()<>]+""")
+_PATH = re.compile(r"""/[^\s\0\ud800-\udfff'"`:,;()<>]+""")
 _GONE = (os.strerror(errno.ENOENT), "Directory nonexistent")  # as dash says it
 _DENIED = tuple(map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)))
 
@@ -25,20 +26,21 @@ def hidden(output: str, workspace: str, places: Places, sandbox: SandboxSettings
     if sandbox.mode == "off":
         return ""
     seen = (workspace, *sandbox.read, *sandbox.write, *places.folders.values())
-    shown = [os.path.realpath(str(one)) for one in seen]
+    shown = [os.path.realpath(os.path.expanduser(str(one))) for one in seen]  # noqa: PTH111 - texts, too
     lines = reversed(output[-TAIL_CHARS:].splitlines())
     named = ((line, path) for line in lines for path in _PATH.findall(line))
     for line, path in islice(named, PATHS_MAX):
         real = Path(os.path.realpath(path))
         is_own = _SYSTEM.match(str(real)) or any(map(real.is_relative_to, shown))
-        if not is_own and _is_open(real, line):
-            return NOT_SHOWN.format(path)
+        if len(real.parts) > len(("/", "tmp")) and not is_own and _is_open(real, line):
+            return NOT_SHOWN.format(beginning(path, PATH_CHARS))
     return ""
 
 
 def _is_open(path: Path, line: str) -> bool:
     """Return whether a person may use what the line says is missing or denied."""
-    there = path if path.exists() else path.parent
+    there = path if os.path.exists(path) else path.parent  # noqa: PTH110 - False for any error
     if any(text in line for text in _GONE):
-        return there == path or (there.is_dir() and len(path.parts) > len(("/", "tmp", "name")))
+        is_deep = len(path.parts) > len(("/", "tmp", "name"))
+        return there == path or (is_deep and os.path.isdir(there))  # noqa: PTH112 - as above
     return any(text in line for text in _DENIED) and os.access(there, os.R_OK | os.W_OK)
