@@ -113,17 +113,6 @@ async def test_a_port_admits_only_what_knows_the_token(tmp_path):
                 assert await loop.sock_recv(stranger, 1) == b""
 
 
-async def test_a_relay_that_breaks_off_in_a_line_leaves_the_gateway_working(tmp_path):
-    spec, tmp = spec_of(tmp_path)
-    _, listener = open_gateway(spec, unix=True)
-    async with Gateway(listener, echo):
-        async with relayed(tmp) as client:
-            client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "met')
-            client.process.kill()
-        async with relayed(tmp) as client:
-            assert (await client.hello())["result"]["serverInfo"]["name"] == "clew"
-
-
 async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_after_it_is_not(
     tmp_path,
 ):

@@ -106,16 +106,8 @@ class Executor:
 
     def start(self, tool, timeout_s=20.0, output_bytes=65536, **args):
         self.asked += 1
-        run = RunRequest(
-            id=self.asked,
-            seq=100 + self.asked,
-            tool=tool,
-            args=args,
-            timeout_s=timeout_s,
-            output_bytes=output_bytes,
-        )
-        self.send(run)
-        return run
+        limits = {"timeout_s": timeout_s, "output_bytes": output_bytes}
+        self.send(RunRequest(id=self.asked, seq=100 + self.asked, tool=tool, args=args, **limits))
 
     def run(self, tool, **args):
         self.start(tool, **args)
@@ -232,18 +224,16 @@ def end(pid):
         return
 
 
-def all_gone(pidfds):
-    """Whether all of these processes end in time."""
-    for fd in pidfds:
-        if not select.select([fd], [], [], DEADLINE_S)[0]:
-            return False
-        os.close(fd)
-    return True
-
-
 @pytest.fixture
 def gone():
     """Whether all of the processes that are watched end in time."""
+
+    def all_gone(pidfds):
+        ended = [bool(select.select([fd], [], [], DEADLINE_S)[0]) for fd in pidfds]
+        for fd in pidfds:
+            os.close(fd)
+        return all(ended)
+
     return all_gone
 
 

@@ -38,15 +38,8 @@ class Snapshots:
 
     def ask(self, base="", max_file_bytes=MB, room_bytes=100 * MB, own=False):
         self.asked += 1
-        self.hands.send(
-            SnapshotRequest(
-                id=self.asked,
-                own=own,
-                base=base,
-                max_file_bytes=max_file_bytes,
-                room_bytes=room_bytes,
-            )
-        )
+        limits = {"max_file_bytes": max_file_bytes, "room_bytes": room_bytes}
+        self.hands.send(SnapshotRequest(id=self.asked, own=own, base=base, **limits))
 
     def take(self, **request):
         """The event of a snapshot, or the answer that says why there is none."""

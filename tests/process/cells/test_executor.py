@@ -27,14 +27,8 @@ def test_a_deadline_ends_the_command_with_all_that_it_started(hands):
 
 def test_an_action_may_lower_its_deadline_but_not_raise_it(hands):
     for limit_s, asked_s in ((0.3, 1000), (1000, 0.3)):
-        run = RunRequest(
-            id=1,
-            seq=1,
-            tool="run_cmd",
-            args={"cmd": "sleep 1000", "timeout_s": asked_s},
-            timeout_s=limit_s,
-        )
-        hands.send(run)
+        args = {"cmd": "sleep 1000", "timeout_s": asked_s}
+        hands.send(RunRequest(id=1, seq=1, tool="run_cmd", args=args, timeout_s=limit_s))
         assert hands.receive().result == "timeout"
 
 
