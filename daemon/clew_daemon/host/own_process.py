@@ -27,6 +27,7 @@ class Notifier:
 
     def __init__(self, address: str, watchdog_interval_s: float | None = None) -> None:
         self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.is_managed = bool(address)  # by a service manager, which may start this process again
         self.watchdog_interval_s = watchdog_interval_s
 
     @classmethod
@@ -36,11 +37,6 @@ class Notifier:
         is_watched = env.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         watched_s = int(usec) / 2_000_000 if is_watched and usec.isdecimal() else 0.0
         return cls(env.get("NOTIFY_SOCKET", ""), watched_s or None)
-
-    @property
-    def is_managed(self) -> bool:
-        """Whether a service manager started this process, and so may start it again."""
-        return bool(self._address)
 
     def ready(self, status: str) -> None:
         """Report that the start or the reload is over, a refused reload too."""

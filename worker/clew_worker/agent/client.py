@@ -206,15 +206,11 @@ class AgentClient:
 
 
 CallRecord = Mapping[str, object]
+Args = Mapping[str, Any]
 
 
 def call_record(
-    tool: str,
-    args: Mapping[str, Any],
-    outcome: ActionOutcome | None,
-    *,
-    message: str = "",
-    rationale: str = "",
+    tool: str, args: Args, outcome: ActionOutcome | None, *, message: str, rationale: str = ""
 ) -> CallRecord:
     """Return a call's entry of the iteration record (docs/protocol.md); `message` says why it has no outcome."""
     duration_s = outcome.duration_s if outcome else 0.0

@@ -59,7 +59,7 @@ class Runbook:
             outcome = (await self._daemon.act(step["tool"], step["args"])).outcome
             if outcome is None:
                 return False
-            records.append(call_record(step["tool"], step["args"], outcome))
+            records.append(call_record(step["tool"], step["args"], outcome, message=""))
             failure = _failure(step, outcome)
             if failure:
                 break

@@ -18,6 +18,8 @@ from pathlib import Path
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
 
+Paths = Sequence[str]
+
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FURNITURE = {"/proc", "/sys", "/dev"}
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
@@ -58,13 +60,7 @@ def overlay(folder: str, upper: str, work: str, *, userns: bool) -> None:
             os.close(fd)
 
 
-def close_off(
-    keep: Sequence[str],
-    *,
-    own: Sequence[str] = (),
-    hide: Sequence[str] = (),
-    writable: Sequence[str] = (),
-) -> None:
+def close_off(keep: Paths, *, own: Paths = (), hide: Paths = (), writable: Paths = ()) -> None:
     """Show only a part of the file system, and make all but the `writable` paths read-only.
 
     `own` are the cell's workspace and private folders, always shown; `keep` is what else it may read, and `hide` is
