@@ -132,7 +132,9 @@ class CliTurn:
             if self.lines:
                 what = f"printed {self.lines} lines, none of them an event that clew knows: "
                 what += "its version may be too new or too old (clew doctor)."
-            raise self.lasting(f"{what} {said or NO_REASON}. {START_FIX}")
+            # a shell cannot execute it, or does not find it
+            fix = f". {START_FIX}" if code in (126, 127) else ""
+            raise self.lasting(f"{what} {said or NO_REASON}{fix}")
         if code != ExitCode.OK:
             raise self._crash(f"exited with {code}", said or NO_REASON)
 
