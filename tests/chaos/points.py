@@ -73,7 +73,7 @@ DAEMON = {
     "agent.send": "clew_daemon.processes.lines:LineChannel.send",
     "executor.start": "clew_daemon.processes.executor:ExecutorProcess.start",
     "executor.ask": "clew_daemon.processes.executor:ExecutorProcess._ask",
-    "executor.read": "clew_daemon.processes.executor:ExecutorProcess._read",
+    "executor.read": "clew_daemon.processes.executor:ExecutorProcess._take",
     "executor.check": "clew_daemon.processes.executor:ExecutorProcess.check",
     "executor.end": "clew_daemon.processes.executor:ExecutorProcess.end",
     # snapshots of the workspace

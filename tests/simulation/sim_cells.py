@@ -268,7 +268,13 @@ class SimExecutor:
             touched=self._changes.report(),
         )
 
-    async def digest(self, request: DigestRequest) -> DigestDone:
+    def digest(self, request: DigestRequest) -> asyncio.Future[DigestDone]:
+        """Look from now on, whenever that is awaited."""
+        looking = asyncio.ensure_future(self._looked(request))
+        looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return looking
+
+    async def _looked(self, request: DigestRequest) -> DigestDone:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()

@@ -1,7 +1,5 @@
 """A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
 
-from contextlib import nullcontext
-
 import pytest
 import sim_account
 import sim_daemon
@@ -133,7 +131,7 @@ def notices_no_silence(monkeypatch):
 def waits_for_replans_for_ever(monkeypatch):
     monkeypatch.setattr(sim_account, "REFUSALS_MAX", 600)  # a sound daemon stays below a hundred
     monkeypatch.setattr(conversation, "OWED_REPLAN_MAX", 10**9)
-    monkeypatch.setattr(conversation.Conversation, "_counting", lambda _: nullcontext())
+    monkeypatch.setattr(conversation.Conversation, "_count", lambda *_: None)
 
 
 @breaks("a_transcript_read_back_is_valid", "diligent", "musing", seed=2)
@@ -291,8 +289,8 @@ put(core.Core, "budget_spent", always(""), "budgets_hold")
 put(core.Core, "hold_to_limits", always(""), "one_turn_at_most_exceeds_a_limit", "only reflect")
 put(
     conversation.Conversation,
-    "_counting",
-    always(nullcontext()),
+    "_count",
+    always(None),
     "messages_without_a_turn_are_bounded",
     "erratic",
     seed=4,

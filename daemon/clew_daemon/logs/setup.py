@@ -13,12 +13,14 @@ import select
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import structlog
+from structlog.processors import format_exc_info
 from structlog.typing import EventDict
 
 from clew_daemon.logs.look import coloured, plain
@@ -26,6 +28,7 @@ from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
+TOGETHER_MAX = 16
 PATIENCE_MS = 50  # so long a reader that has fallen behind is waited for, once
 
 
@@ -45,11 +48,11 @@ class Stream:
             if old >= 0:
                 os.close(old)
 
-    def write(self, line: str) -> bool:
-        """Send a line, or keep the rest of it for the next call; return False when it is dropped."""
+    def write(self, lines: str) -> bool:
+        """Send lines, or keep the rest of them for the next call; return False when they are dropped."""
         if self._fd < 0 or not self._send_rest():
             return False
-        self._rest = line.encode("utf-8", "backslashreplace")
+        self._rest = lines.encode("utf-8", "backslashreplace")
         self._send_rest()
         return True
 
@@ -64,7 +67,8 @@ class Stream:
                 self._stalled = True  # until it takes something: wait only once
                 return False
             try:
-                self._rest = self._rest[os.write(self._fd, self._rest[: select.PIPE_BUF]) :]
+                end = self._rest.rfind(b"\n", 0, select.PIPE_BUF) + 1 or select.PIPE_BUF
+                self._rest = self._rest[os.write(self._fd, self._rest[:end]) :]
             except OSError:  # its reader is behind or gone, or the disk is full
                 self._stalled = True
                 return False
@@ -85,18 +89,21 @@ class RotatedFile(Stream):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         return os.open(self._names[0], flags, 0o600)
 
-    def write(self, line: str) -> bool:
+    def write(self, lines: str) -> bool:
         path = self._names[0]
         with contextlib.suppress(OSError):  # then it grows
-            size = path.stat().st_size if path.exists() else 0
-            if size and size + len(line) >= self._max_bytes and self._send_rest():
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:  # moved away, as logrotate does
+                self._hold(self._opened())
+                size = 0
+            if size and size + len(lines) >= self._max_bytes and self._send_rest():
                 self._names[-1].unlink(missing_ok=True)
                 for new, old in pairwise(reversed(self._names)):
                     if old.exists():
                         old.rename(new)
-            if not path.exists():  # or moved away, as logrotate does
                 self._hold(self._opened())
-        return super().write(line)
+        return super().write(lines)
 
 
 def _own_descriptor(fd: int) -> int:
@@ -118,6 +125,7 @@ def _own_descriptor(fd: int) -> int:
 _FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40, "critical": 50}
 TEXT_CHARS, NAME_CHARS, ITEMS_MAX, DEPTH_MAX, NUMBER_MAX = 16_384, 200, 1000, 8, 1e300
+_NAMES_OF_LEVELS = {"exception": "error", "warn": "warning"}
 _PLAIN = {str, int, bool, float, type(None)}
 _is_secret_name = lru_cache(maxsize=1_000)(NAMES.fullmatch)
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -131,29 +139,51 @@ class _Output:
         self.level = _LEVELS["info"]
         self.console: Callable[[EventDict], str] | None = None
         self.sinks: list[Stream] = []
+        self._kept: list[tuple[str, str]] = []  # each as it is shown, and as JSON
+        self._together = False
 
     def log(self, line: EventDict) -> None:
-        """Write one line to the current sinks; one that cannot be written is counted, and the next line says so."""
+        """Write one line to the current sinks, or keep it for those that are written together."""
         with self.lock:
             as_json = _json_line(line)
-            shown = f"{self.console(line)}\n" if self.console else as_json
-            for sink in self.sinks:
-                dropped = {"level": "warning", "event": "log.dropped", "count": sink.dropped}
-                if sink.dropped and sink.write(_json_line({**_stamp(None, "", {}), **dropped})):
-                    sink.dropped = 0
-                is_file = isinstance(sink, RotatedFile)
-                sink.dropped += not sink.write(as_json if is_file else shown)
+            self._kept.append((f"{self.console(line)}\n" if self.console else as_json, as_json))
+            if not self._together or len(self._kept) == TOGETHER_MAX:
+                self._write()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Write the lines of a block at its end, or some of many before."""
+        self._together = True
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._together = False
+                self._write()
+
+    def _write(self) -> None:
+        """Write what is kept; lines that cannot be written are counted, and the next ones say so."""
+        kept, self._kept = self._kept, []
+        for sink in self.sinks if kept else ():
+            dropped = {"level": "warning", "event": "log.dropped", "count": sink.dropped}
+            if sink.dropped and sink.write(_json_line({"timestamp": _now(), **dropped})):
+                sink.dropped = 0
+            is_file = isinstance(sink, RotatedFile)
+            written = sink.write("".join([line[is_file] for line in kept]))
+            sink.dropped += 0 if written else len(kept)
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
     def change(self, *sinks: Stream) -> None:
         with self.lock:
+            self._write()
             for old in self.sinks:
                 old.close()
             self.sinks = list(sinks)
 
 
 _output = _Output()
+together = _output.together
 
 
 def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
@@ -186,17 +216,22 @@ def close() -> None:
     _output.change()
 
 
-def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
+def _as_written(
+    _: object, method: str, event: EventDict
+) -> tuple[tuple[EventDict], dict[str, Any]]:
+    """Put the keys in order, hide what is secret, and return the arguments of the output."""
     if _LEVELS.get(method, 20) < _output.level:
         raise structlog.DropEvent
-    return event
-
-
-def _as_written(_: object, __: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
-    """Put the keys in order, hide what is secret, and return the arguments of the output."""
+    event["timestamp"], event["level"] = _now(), _NAMES_OF_LEVELS.get(method, method)
+    if "exc_info" in event or "stack_info" in event:
+        event = format_exc_info(None, method, _with_stack(None, method, event))
     first = {key: event[key] for key in _FIRST_KEYS if event.get(key) is not None}
     line = first | {key: value for key, value in event.items() if key not in _FIRST_KEYS}
     return (line if _is_plain(line) else _clean_line(line),), {}
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _is_plain(line: EventDict) -> bool:
@@ -204,10 +239,10 @@ def _is_plain(line: EventDict) -> bool:
     values = line.values()
     if not _PLAIN.issuperset(map(type, values)) or any(map(_is_secret_name, line)):
         return False
-    numbers = (v for v in values if isinstance(v, int | float))
-    joined = "\0".join((*line, *(v for v in values if isinstance(v, str))))
-    is_small = len(joined) <= TEXT_CHARS and all(abs(v) < NUMBER_MAX for v in numbers)
-    return is_small and redact(joined) == joined
+    if [v for v in values if type(v) in (int, float) and not -NUMBER_MAX < v < NUMBER_MAX]:
+        return False
+    joined = "\0".join([*line, *[v for v in values if type(v) is str]])
+    return len(joined) <= TEXT_CHARS and redact(joined) == joined
 
 
 def _clean_line(line: EventDict) -> EventDict:
@@ -249,15 +284,8 @@ def _json_line(line: EventDict) -> str:
     return f"{text if text.isprintable() else json.dumps(line)}\n"
 
 
-_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-_PROCESSORS: list[Any] = [
-    _drop_below_level,
-    structlog.processors.add_log_level,
-    _stamp,
-    structlog.processors.StackInfoRenderer(),
-    structlog.processors.format_exc_info,
-    _as_written,
-]
+_with_stack = structlog.processors.StackInfoRenderer()
+_PROCESSORS: list[Any] = [_as_written]
 """One list, and one output: loggers keep what they were bound to, and a reload reaches them all the same."""
 
 

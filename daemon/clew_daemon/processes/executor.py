@@ -5,24 +5,27 @@ One request at a time runs there. It decides nothing.
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from itertools import count
+from typing import Any, NamedTuple, Self, TypeVar
 
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import exit_words
-from clew_daemon.processes.lines import CutLineError, LineChannel, LineError
+from clew_daemon.processes.lines import LineChannel, LineError
 from clew_daemon.processes.nursery import Cell, Nursery
-from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 from clew_shared.text.words import ending
 from clew_shared.wire import executor as wire
-from clew_shared.wire.framing import OversizedMessageError
+from clew_shared.wire.framing import OversizedMessageError, WireMessage
 from clew_shared.wire.nursery import CellSpec
 
-AnswerT = TypeVar("AnswerT", bound=wire.Numbered)
+AnswerT = TypeVar("AnswerT", bound=WireMessage)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0  # An executor that is later than its own deadline by more than this hangs
+
+INVALID = "it sent an invalid message"
 
 DIGEST_TIMEOUT_S = SNAPSHOT_TIMEOUT_S = LOOK_TIMEOUT_S = 120.0
 RESTORE_TIMEOUT_S = VIEW_TIMEOUT_S = 300.0
@@ -40,15 +43,27 @@ class WorkspaceMissingError(ExecutorDied):
     """The folder that the executor works in is not what stands there: nothing began."""
 
 
+class _Ask(NamedTuple):
+    """A request that was numbered and packed, and who waits for its answer, a message of this kind."""
+
+    kind: type[WireMessage]
+    number: int
+    line: bytes
+    timeout_s: float
+    answer: asyncio.Future[Any]
+
+
 class ExecutorProcess:
-    """One executor process."""
+    """One executor process. It carries out the first of its asks; the others wait for that."""
 
     def __init__(self, cell: Cell, channel: LineChannel) -> None:
         self.cell = cell
         self._channel = channel
-        self._next = 0
+        self._asks: deque[_Ask] = deque()
+        self._numbers = count()
         self._said: Callable[[str], None] = lambda _tail: None
-        self._lock = asyncio.Lock()
+        self._late: asyncio.TimerHandle
+        self._failing: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None) -> Self:
@@ -62,13 +77,12 @@ class ExecutorProcess:
             ours.close()
             raise
         executor = cls(cell, await LineChannel.over(ours, wire.LINE_BYTES_MAX))
+        ready = executor._ask(wire.ExecutorReady, None, READY_TIMEOUT_S)
+        executor._channel.give(executor._take)
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S):
-                await executor._read()
-        except (TimeoutError, asyncio.CancelledError) as error:
+            await ready
+        except asyncio.CancelledError:
             await executor.end()
-            if isinstance(error, TimeoutError):
-                raise ExecutorDied("no answer in time") from None
             raise
         return executor
 
@@ -94,65 +108,98 @@ class ExecutorProcess:
             text = f"{too_long}: {error}"
             return wire.ActionDone(result="error", output=text, duration_s=0.0, changed=False)
 
-    async def digest(self, request: wire.DigestRequest) -> wire.DigestDone:
-        return await self._ask(wire.DigestDone, request, DIGEST_TIMEOUT_S)
+    def digest(self, request: wire.DigestRequest) -> asyncio.Future[wire.DigestDone]:
+        return self._ask(wire.DigestDone, request, DIGEST_TIMEOUT_S)
 
-    async def snapshot(self, request: wire.SnapshotRequest) -> wire.SnapshotDone:
-        return await self._ask(wire.SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
+    def snapshot(self, request: wire.SnapshotRequest) -> asyncio.Future[wire.SnapshotDone]:
+        return self._ask(wire.SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
-    async def restore(self, request: wire.RestoreRequest) -> wire.RestoreDone:
+    def restore(self, request: wire.RestoreRequest) -> asyncio.Future[wire.RestoreDone]:
         """Restore at most RESTORE_MAX entries. Safe to repeat."""
-        return await self._ask(wire.RestoreDone, request, RESTORE_TIMEOUT_S)
+        return self._ask(wire.RestoreDone, request, RESTORE_TIMEOUT_S)
 
-    async def look(self, request: wire.LookRequest) -> wire.LookDone:
-        return await self._ask(wire.LookDone, request, LOOK_TIMEOUT_S)
+    def look(self, request: wire.LookRequest) -> asyncio.Future[wire.LookDone]:
+        return self._ask(wire.LookDone, request, LOOK_TIMEOUT_S)
 
-    async def prepare(self, request: wire.ViewRequest) -> wire.LookDone:
+    def prepare(self, request: wire.ViewRequest) -> asyncio.Future[wire.LookDone]:
         """Make the view that this executor runs in ready for checks."""
-        return await self._ask(wire.LookDone, request, VIEW_TIMEOUT_S)
+        return self._ask(wire.LookDone, request, VIEW_TIMEOUT_S)
 
     async def end(self) -> None:
         """End the executor and everything that it started."""
         self._channel.close()
         await self.cell.kill()
 
-    async def _ask(
-        self, kind: type[AnswerT], request: wire.ExecutorRequest, timeout_s: float
-    ) -> AnswerT:
-        """Send one request and wait for its answer; one of another kind is a broken executor."""
-        async with self._lock:
-            if self._channel.closed:  # it was ended while this request waited
-                raise ExecutorDied("it was ended")
-            self._next += 1
-            line = wire.to_line(request.model_copy(update={"id": self._next}))
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._channel.send(line)  # one that is gone has ended: it is read below
-                    while True:
-                        answer = await self._read()
-                        if isinstance(answer, kind) and answer.id == self._next:
-                            return answer
-                        if isinstance(answer, wire.ActionSaid) and answer.id == self._next:
-                            self._said(answer.tail)
-            except (OSError, TimeoutError) as error:
-                await self.end()
-                raise ExecutorDied(plain(error) or "no answer in time") from None
-            except asyncio.CancelledError:
-                # its answer would be taken for the next one's
-                self.cell.kill_nowait()
-                raise
-
-    async def _read(self) -> Any:
-        try:
-            line = await self._channel.receive()
-            answer = wire.read_answer(line) if line else None
-        except CutLineError:
-            answer = None
-        except (LineError, ValueError):
-            await self.cell.kill()
-            raise ExecutorDied("it sent an invalid message") from None
-        if answer is None or isinstance(answer, wire.ExecutorFailed):
-            code = await self.cell.kill()
-            failed = f"an error in clew: {redact(answer.error)}" if answer else ""
-            raise ExecutorDied(failed or ending(exit_words(code)))
+    def _ask(
+        self, kind: type[AnswerT], request: wire.ExecutorRequest | None, timeout_s: float
+    ) -> asyncio.Future[AnswerT]:
+        """Send a request, at once or when those before it are answered; the future may hold ExecutorDied."""
+        number = next(self._numbers)
+        line = wire.to_line(request, number) if request else b""
+        answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
+        if self._channel.closed:
+            answer.set_exception(ExecutorDied("it was ended"))
+            answer.exception()  # retrieved: nobody may wait for it
+            return answer
+        answer.add_done_callback(self._settled)
+        self._asks.append(_Ask(kind, number, line, timeout_s, answer))
+        if len(self._asks) == 1:
+            self._begin()
         return answer
+
+    def _begin(self) -> None:
+        """Send the first request that is still waited for; its time begins."""
+        while self._asks and self._asks[0].answer.done():
+            self._asks.popleft()
+        if self._asks:
+            first, loop = self._asks[0], asyncio.get_running_loop()
+            self._late = loop.call_later(first.timeout_s, self._fail, "no answer in time")
+            self._channel.write(first.line)
+            if self._channel.ended:
+                self._fail()
+
+    def _settled(self, answer: asyncio.Future[Any]) -> None:
+        if answer.cancelled() and self._asks and self._asks[0].answer is answer:
+            self.cell.kill_nowait()  # its answer would be taken for the next one's
+
+    def _take(self, line: bytes | None) -> None:
+        """Take a message, None at the end of all; nothing comes from a sound executor that was not asked for."""
+        try:
+            message = wire.read_answer(line) if line else None
+        except ValueError:
+            self._fail(INVALID)
+            return
+        first = self._asks[0] if self._asks else None
+        if first and message is None:
+            self._fail(INVALID if type(self._channel.fault) is LineError else "")
+        elif isinstance(message, wire.ExecutorFailed):
+            self._fail(f"an error in clew: {redact(message.error)}")
+        elif first and getattr(message, "id", 0) == first.number:
+            if isinstance(message, first.kind):
+                self._late.cancel()
+                self._asks.popleft()
+                if not first.answer.done():
+                    first.answer.set_result(message)
+                self._begin()
+            elif isinstance(message, wire.ActionSaid):
+                self._said(message.tail)
+        elif message:
+            self._fail(INVALID)
+
+    def _fail(self, why: str = "") -> None:
+        """End it, and all that is asked of it; `why`, where it has not just ended."""
+        if not self._failing:
+            self._failing = asyncio.ensure_future(self._failed(why))
+
+    async def _failed(self, why: str) -> None:
+        code = 255
+        try:
+            self._channel.close()
+            code = await self.cell.kill()
+        finally:
+            self._late.cancel()
+            for ask in self._asks:
+                if not ask.answer.done():
+                    ask.answer.set_exception(ExecutorDied(why or ending(exit_words(code))))
+                    ask.answer.exception()  # retrieved: nobody may wait for it yet
+            self._asks.clear()

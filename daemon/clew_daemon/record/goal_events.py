@@ -14,6 +14,7 @@ from typing import TypeVar
 import structlog
 
 from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.logs.setup import together
 from clew_daemon.record import eventlog
 from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
@@ -147,13 +148,18 @@ class GoalEvents:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        while self._durable:
-            goal, events = self._durable.popleft()
-            for listener in self.listeners:
-                try:
-                    listener(goal, events)
-                except Exception as error:  # the others, and later events, must not suffer from it
-                    log.exception("daemon.bug", goal=goal, error=repr(error))
+        with together():
+            while self._durable:
+                goal, events = self._durable.popleft()
+                while self._durable and self._durable[0][0] == goal:
+                    events += self._durable.popleft()[1]
+                for listener in self.listeners:
+                    try:
+                        listener(goal, events)
+                    except (
+                        Exception
+                    ) as error:  # the others, and later events, must not suffer from it
+                        log.exception("daemon.bug", goal=goal, error=repr(error))
 
 
 class SnapshotWriter:

@@ -13,7 +13,6 @@ has changed nothing there.
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from clew_daemon.record.store import end_of, output_of
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.snapshots import from_store
+from clew_daemon.session.worker import look
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState, reading_of
 from clew_shared.ledger.errors import SEQ_MAX
@@ -38,7 +38,7 @@ from clew_shared.text.words import cut_off
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Judged, Noted
-from clew_shared.wire.executor import ActionDone, DigestRequest, RunRequest
+from clew_shared.wire.executor import ActionDone, RunRequest
 
 HINT_S = 2.0  # How long a question waits for a look at the paths that a step has named
 CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
@@ -87,16 +87,15 @@ class Actions:
     async def propose(self, p: protocol.Propose) -> Judged:
         epoch = self._epoch
         await self._checks.run_before()
-        looking = None
+        asked, before = None, look(own=epoch.agent_acts, names_only=True)
         if epoch.own_tools:
             # In a snapshot that begins later, what has changed would count as the action's.
             await epoch.snapshots.settled()
             # What has changed until the agent learns of the verdict is not this action's.
-            looking = epoch.executors.look_soon(own=epoch.agent_acts)
-            await asyncio.sleep(0)  # it is asked for now, and looks while the proposal is judged
+            asked = epoch.executors.asked(before)
         verdict = await self._judge(_redacted(p))
-        if looking:
-            await looking
+        if epoch.own_tools:
+            await epoch.executors.measured(before, asked)
         if verdict.allowed:
             await epoch.commit()
         return judged(verdict)
@@ -232,25 +231,27 @@ class Actions:
         """
         epoch, executors = self._epoch, self._epoch.executors
         output = None if p.output is None else redact(p.output)
-        code = getattr(p, "exit_code", None)
-        report = ActionReport(p.result, output, p.changed, "", p.duration_s or 0.0, code)
+        report = partial(
+            ActionReport,
+            p.result,
+            output,
+            p.changed,
+            duration_s=p.duration_s or 0.0,
+            exit_code=getattr(p, "exit_code", None),
+        )
         if not epoch.own_tools:
-            return replace(report, world="" if p.changed is not None else await executors.digest())
+            return report(world="" if p.changed is not None else await executors.digest())
         if p.changed is False:
-            executors.look_soon(own=True)
+            executors.look_aside()
             epoch.snapshots.acted(too_many=False)
-            return report
-        request = DigestRequest(own=True, report=True, names_only=bool(p.changed))
-        looking = asyncio.ensure_future(executors.measured(request))
-        try:
-            await asyncio.sleep(0)  # it is asked for now
-            reading = reading_of(flight, report) if flight else None
-            found = await looking
-        finally:
-            looking.cancel()  # no look goes on, or starts an executor, after a worker that ends meanwhile
+            return report()
+        request = look(own=True, report=True, names_only=bool(p.changed))
+        asked = executors.asked(request)
+        reading = reading_of(flight, ActionReport(p.result, output)) if flight else None
+        found = await executors.measured(request, asked)
         epoch.snapshots.acted(too_many=found.touched.own_cut)
         world = "" if p.changed else found.name
-        return replace(report, world=world, touched=found.touched, reading=reading)
+        return report(world=world, touched=found.touched, reading=reading)
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:

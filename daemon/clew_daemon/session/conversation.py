@@ -5,8 +5,7 @@ A method that changes anything ends by waiting until that is durable; only then 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clew_daemon.host.keys import place_of, secrets_of, write_back
@@ -96,13 +95,12 @@ class Conversation:
         try:
             while (line := await channel.receive()) is not None:
                 message = protocol.parse(line)
-                self._lifetime.heard()
                 if self._lifetime.over and message.get("method") != "reflect":
                     continue  # what the last turn has cost is still recorded
                 if message.get("method") == "heartbeat" and "id" not in message:
+                    self._lifetime.heard()
                     continue
-                with self._lifetime.answering(), self._counting():
-                    await self._answer(channel, message)
+                await self._take(channel, message)
                 await self._epoch.hold_to_limits()
                 self._see_what_follows()
         except (LineError, protocol.ProtocolError) as error:
@@ -112,12 +110,18 @@ class Conversation:
         finally:
             self._lifetime.quiet.set()
 
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
+    async def _take(self, channel: LineChannel, message: JsonObject) -> None:
+        before = self._epoch.work.greeted, len(self._epoch.core.state.in_flight)
+        self._lifetime.heard(busy=True)
+        try:
+            await self._answer(channel, message)
+        finally:
+            self._lifetime.heard()
+        self._count(*before)
+
+    def _count(self, greeted: bool, in_flight: int) -> None:
         """Count a message; a worker's first hello counts for nothing, and an outcome as part of its action."""
         core, work = self._epoch.core, self._epoch.work
-        greeted, in_flight = work.greeted, len(core.state.in_flight)
-        yield
         is_first_hello = work.greeted and not greeted
         core.messages += not is_first_hello and len(core.state.in_flight) >= in_flight
 

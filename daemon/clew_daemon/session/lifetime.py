@@ -1,9 +1,8 @@
 """The life of one worker: its signs of life, and its end by the first reason, or in order, with time to exit."""
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 
 import structlog
@@ -127,21 +126,12 @@ class Lifetime:
 
     # -- signs of life -------------------------------------------------------------------------------
 
-    def heard(self) -> None:
-        self._heard_at = time.monotonic()
+    def heard(self, *, busy: bool = False) -> None:
+        """Note a sign of life; while its message is being answered (`busy`), an agent need give none."""
+        self._heard_at, self._busy = time.monotonic(), busy
 
     def acted(self) -> None:
         self._acted_at = time.monotonic()
-
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """Bracket the answering of a message: the agent's wait for it counts as life."""
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
-            self.heard()
 
     async def watch(self) -> None:
         """Look until something is wrong, and end the worker for it; while the daemon is starved no time counts."""

@@ -129,8 +129,8 @@ class WorkspaceSnapshots:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _here(self) -> tuple[int, int, str]:
-        state = self._core.state
-        status = str(state.subtask.status) if state.subtask else ""
+        state, subtask = self._core.state, self._core.state.subtask
+        status = subtask.status if subtask else ""
         return state.current_task_idx, state.current_subtask_idx, status
 
     def _due(self, moment: SnapshotMoment, cut_off: tuple[int, ...] = ()) -> None:

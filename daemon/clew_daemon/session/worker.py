@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import structlog
@@ -173,6 +173,7 @@ class Launcher:
 
 
 STARTING_WAIT_S = 5.0
+look = cache(DigestRequest)  # of the few there are, each is made once
 
 
 class ExecutorPool:
@@ -299,24 +300,28 @@ class ExecutorPool:
 
     async def digest(self, *, here: bool = False, own: bool = False) -> str:
         """Measure the world: UNKNOWN if it is too large, "" if that failed; `own`: what has changed is the goal's."""
-        return (await self.measured(DigestRequest(own=own), here=here)).name
+        request = look(own=own)
+        return (await self.measured(request, None if here else self.asked(request))).name
 
-    def look_soon(self, *, own: bool) -> asyncio.Future[DigestDone]:
-        """Look beside what comes next: what has changed until then is the goal's (`own`), or someone else's."""
-        looking = asyncio.ensure_future(self.measured(DigestRequest(own=own, names_only=True)))
-        self._looking = looking
-        looking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return looking
+    def asked(self, request: DigestRequest) -> asyncio.Future[DigestDone] | None:
+        """Ask the executor, where one runs, to look while something else is done; `measured` waits for it.
 
-    async def measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone:
-        """Return what an executor has measured, nothing where that failed.
-
-        One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at where `here`.
+        It stands in the goal's own folder, whatever is in its place by now.
         """
+        return self._executor.digest(request) if self._executor and self.alive else None
+
+    def look_aside(self) -> None:
+        """Look while nobody waits for it: what has changed until now is the goal's."""
+        request = look(own=True, names_only=True)
+        self._looking = asyncio.ensure_future(self.measured(request, self.asked(request)))
+        self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def measured(
+        self, request: DigestRequest, asked: asyncio.Future[DigestDone] | None
+    ) -> DigestDone:
+        """Return what was measured, by one in the goal's place where none was `asked`; nothing if that failed."""
         try:
-            executor = self._executor if self.alive and not here else None
-            executor = executor or await self.executor()
-            return await executor.digest(request)
+            return await (asked or (await self.executor()).digest(request))
         except OutOfResources:
             raise
         except WorkspaceMissingError:

@@ -212,6 +212,7 @@ read_request: Callable[[bytes], ExecutorRequest] = reader(ExecutorRequest)
 read_answer: Callable[[bytes], ExecutorAnswer] = reader(ExecutorAnswer)
 
 
-def to_line(message: ExecutorRequest | ExecutorAnswer) -> bytes:
-    """Pack one message; OversizedMessageError beyond LINE_BYTES_MAX."""
-    return encode(message, LINE_BYTES_MAX - 1) + b"\n"
+def to_line(message: ExecutorRequest | ExecutorAnswer, number: int | None = None) -> bytes:
+    """Pack one message, a request with its number; OversizedMessageError beyond LINE_BYTES_MAX."""
+    numbered = message if number is None else vars(message) | {"id": number}
+    return encode(numbered, LINE_BYTES_MAX - 1) + b"\n"

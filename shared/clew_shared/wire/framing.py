@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import to_json
 
 
 class WireMessage(BaseModel):
@@ -23,10 +24,10 @@ class OversizedMessageError(ValueError):
 
 
 def encode(
-    message: WireMessage, bytes_max: int, *, what: str = "a message of", remedy: str = ""
+    message: object, bytes_max: int, *, what: str = "a message of", remedy: str = ""
 ) -> bytes:
     """Return a message as JSON; beyond `bytes_max` OversizedMessageError, which begins with `what` it is."""
-    data = message.model_dump_json().encode()
+    data = to_json(message)
     if len(data) > bytes_max:
         raise OversizedMessageError(f"{what} {len(data)} bytes, at most {bytes_max}{remedy}")
     return data
