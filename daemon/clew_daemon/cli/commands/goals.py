@@ -85,13 +85,14 @@ def _action_row(action: Action, *, attempt: bool) -> Line:
     from clew_shared.text.words import ordinal
 
     run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
+    result = "refused" if action["result"] == "blocked" else clean(action["result"])
     return [
         (f"#{action['seq']}", "dim"),
         (clean(local(action["timestamp"])), "dim"),
         (actions.place(action), ""),
         (f"epoch {action['epoch']}", "dim"),
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
-        (f"{clean(action['result'])}{run}", RESULT_STYLE.get(action["result"], "")),
+        (f"{result}{run}", RESULT_STYLE.get(action["result"], "")),
         (actions.took(action) or "-", "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
