@@ -144,7 +144,7 @@ class GoalDaemon:
 
     async def until(self, holds):
         """Wait for what the agent sends until a condition holds."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not holds():
                 self.arrived.clear()
                 with contextlib.suppress(TimeoutError):  # it may hold before the next message

@@ -187,7 +187,7 @@ class Clew:
         def left() -> str:
             return f"left over: {[(pid, title(pid)) for pid in self._left()]}"
 
-        until(lambda: not self._left(), "the end of all processes", left, within_s=10)
+        until(lambda: not self._left(), "the end of all processes", left)
 
     def _left(self) -> list[int]:
         left = []
@@ -347,9 +347,9 @@ def runbook(*commands: str, title: str = "Take steps", **front: object) -> str:
     return f"---\n{keys}---\n# {title}\n\n## Steps\n{items}"
 
 
-def until(condition, what: str = "the condition", seen=lambda: "", within_s=DEADLINE_S) -> Any:
+def until(condition, what: str = "the condition", seen=lambda: "") -> Any:
     """Wait until a function gives something true; that."""
-    pause, deadline = POLL_S, time.monotonic() + within_s
+    pause, deadline = POLL_S, time.monotonic() + DEADLINE_S
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come about:\n{seen()}"
         time.sleep(pause)

@@ -70,7 +70,7 @@ async def relayed(folder):
         yield Client(process)
     finally:
         process.stdin.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await process.wait()
 
 
@@ -109,7 +109,7 @@ async def test_a_port_admits_only_what_knows_the_token(tmp_path):
             stranger.sendall(b"guess\n")
             stranger.setblocking(False)
             loop = asyncio.get_running_loop()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 assert await loop.sock_recv(stranger, 1) == b""
 
 
@@ -135,7 +135,7 @@ async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_afte
             await called.wait()
             client.process.kill()
             await client.process.wait()
-            async with relayed(tmp) as another, asyncio.timeout(30):
+            async with relayed(tmp) as another, asyncio.timeout(60):
                 await another.hello()
                 await relays.lost.wait()
 
@@ -146,7 +146,7 @@ async def test_relays_may_follow_each_other_and_are_lost_only_when_no_other_come
     monkeypatch.setattr("clew_worker.bridge.gateway.WITHOUT_RELAY_S", 1.0)
     spec, tmp = spec_of(tmp_path)
     _, listener = open_gateway(spec, unix=True)
-    async with Gateway(listener, echo) as gateway, asyncio.timeout(30):
+    async with Gateway(listener, echo) as gateway, asyncio.timeout(60):
         relays = gateway.begin()
         for _ in range(40):
             reader, writer = await asyncio.open_unix_connection(tmp / SOCKET)

@@ -51,7 +51,7 @@ async def heard_at_once(_book, _core):
     """Forget to wait for the commit."""
 
 
-@breaks("a_snapshot_and_its_tail_are_the_whole_fold", seed=2)
+@breaks("a_snapshot_and_its_tail_are_the_whole_fold", seed=61)
 def forgets_blocks_at_restart(monkeypatch):
     replayed = goals.replayed
 
@@ -121,7 +121,7 @@ def leaves_the_worker_alive(monkeypatch):
     monkeypatch.setattr(session.Session, "_tear_down", tear_down)
 
 
-@breaks("every_goal_ends_or_waits_for_a_named_reason", seed=2)
+@breaks("every_goal_ends_or_waits_for_a_named_reason", seed=72)
 def notices_no_silence(monkeypatch):
     monkeypatch.setattr(lifetime.Lifetime, "silent", lambda _: None)
     monkeypatch.setattr(lifetime.Lifetime, "stalled", lambda _: None)
@@ -179,7 +179,7 @@ def goes_on_whatever_was_asked_meanwhile(monkeypatch):
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
-@breaks("a_rest_is_ended_by_who_may", "diligent", "quitting", seed=30)
+@breaks("a_rest_is_ended_by_who_may", "diligent", "quitting", seed=148)
 def completes_what_was_paused_meanwhile(monkeypatch):
     _anything_follows(monkeypatch)
     _much_asked(monkeypatch, "pause --now", "resume")
@@ -265,7 +265,7 @@ def _all_its_own(window, list_of):
     return set(plan.differences(list_of(window.before), list_of(window.after))), set(), set()
 
 
-@breaks("a_replan_loses_no_pending_work", seed=47)
+@breaks("a_replan_loses_no_pending_work", seed=26)
 def replaces_what_is_pending(monkeypatch):
     replan = plans._replan_task
     monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))

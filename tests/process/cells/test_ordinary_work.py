@@ -26,7 +26,7 @@ LOCAL_SERVER = """
 import http.server, threading, urllib.request
 with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    answer = urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/", timeout=10)
+    answer = urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/", timeout=60)
     assert answer.status == 200
     server.shutdown()
 """
