@@ -30,17 +30,13 @@ def _configured(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by git's config, where `author.name` goes before `user.name`."""
     if (git := program(env)) is None:
         return {}
+    command = [git, "-C", "/", "config", "--null", "--get-regexp", _KEYS]
+    nothing = subprocess.DEVNULL
+    own = {name: env[name] for name in _ENV if name in env}
+    own |= {"GIT_DIR": "/dev/null", "PATH": os.defpath, "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            [git, "config", "--null", "--get-regexp", _KEYS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={name: env[name] for name in _ENV if name in env}
-            | {"GIT_DIR": "/dev/null", "PATH": os.defpath, "LC_ALL": "C"},
-            timeout=DEADLINE_S,
-            check=False,
+            command, env=own, stdin=nothing, capture_output=True, timeout=DEADLINE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
