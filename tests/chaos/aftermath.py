@@ -20,14 +20,14 @@ from sim_world import Limits
 
 from clew_daemon.cli.commands.verify import check_ledger
 from clew_daemon.ledger import lock
+from clew_daemon.record.goal_status import status_view
+from clew_daemon.record.goal_view import standing
 from clew_daemon.record.store import load_state
 from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, dump
 from clew_shared.record.state import State
 from clew_shared.text.words import RESULTS
-from clew_shared.views.goal_view import standing
-from clew_shared.views.publish import status_view
 
 MAX_ACTIONS = 1000
 ECHO = re.compile(r"(?:sleep [\d.]+; )?echo (\S+) >> (\S+)$")

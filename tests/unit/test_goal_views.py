@@ -12,6 +12,7 @@ from clew_daemon.reading.describe import advance
 from clew_daemon.reading.goal_list import needs_lines, overview
 from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.doing import Work, now_view
+from clew_daemon.record.goal_status import goal_detail, status_view
 from clew_daemon.record.timeline import TimelineFold, timeline
 from clew_shared.core import questions
 from clew_shared.record import events as ev
@@ -20,7 +21,7 @@ from clew_shared.record.model import Action, Goal, GoalStatus
 from clew_shared.record.moment import iso, local
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-from clew_shared.views.publish import HistoryFold, action_view, goal_detail, status_view
+from clew_shared.views.publish import HistoryFold, action_view
 
 AT = 1_790_000_000.0
 

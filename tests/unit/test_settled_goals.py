@@ -3,6 +3,7 @@
 import pytest
 
 from clew_daemon.cli.commands.verify import check_ledger
+from clew_daemon.record.goal_status import status_view
 from clew_daemon.record.store import load_state
 from clew_daemon.supervision.afterwards import DAY_S, expired, kept_since
 from clew_shared.core.answers import ActionReport
@@ -11,7 +12,6 @@ from clew_shared.record.codec import OUTLINE_VERSION, compressed, dump, load, ou
 from clew_shared.record.model import Goal
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
-from clew_shared.views.publish import status_view
 
 AT = 1_790_000_000.0
 

@@ -14,14 +14,14 @@ from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.follow import News, StreamEvent, following
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
+from clew_daemon.record.goal_status import status_view
+from clew_daemon.record.goal_view import GoalView
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import Cursor, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
-from clew_shared.views.goal_view import GoalView
-from clew_shared.views.publish import status_view
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
 UNREADABLE_S = 5.0

@@ -22,6 +22,8 @@ from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import limits_of
+from clew_daemon.record.goal_status import goal_detail, status_view
+from clew_daemon.record.goal_view import GoalDetail, GoalView, Left, standing
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
@@ -38,8 +40,6 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
-from clew_shared.views.goal_view import GoalDetail, GoalView, Left, standing
-from clew_shared.views.publish import goal_detail, status_view
 
 JsonObject = Mapping[str, Any]
 _View = TypeVar("_View", GoalView, GoalDetail)

@@ -31,6 +31,7 @@ from clew_daemon.ledger.lock import HERALD, LockError, acquire
 from clew_daemon.logs import setup
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.record.goal_status import needs_person
 from clew_shared.config.tables import NotifySettings, Settings
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
 from clew_shared.ledger.reader import Cursor, EventRow, Reader
@@ -38,7 +39,6 @@ from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
-from clew_shared.views.publish import needs_person
 
 log = structlog.get_logger()
 

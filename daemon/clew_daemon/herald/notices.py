@@ -16,6 +16,7 @@ from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, call
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
+from clew_daemon.record.goal_status import answer
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.config.tables import NoticeKind, NotifySettings
 from clew_shared.exit_codes import ExitCode
@@ -27,7 +28,6 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.text.redact import hide, redact
 from clew_shared.text.words import passed_before
-from clew_shared.views.publish import answer
 
 SIZE_MAX = 1 << 16
 DESKTOP_S = 5.0

@@ -10,6 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.record.comparison import ChangedFile
+from clew_daemon.record.goal_status import answer, status_view
+from clew_daemon.record.goal_view import (
+    MARKS,
+    after_failure,
+    ground_facts,
+    is_told,
+    standing,
+    step_status,
+)
 from clew_shared.files import write_whole
 from clew_shared.proof import label
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
@@ -19,15 +28,6 @@ from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, one_line
-from clew_shared.views.goal_view import (
-    MARKS,
-    after_failure,
-    ground_facts,
-    is_told,
-    standing,
-    step_status,
-)
-from clew_shared.views.publish import answer, status_view
 
 LINE_CHARS = 200
 

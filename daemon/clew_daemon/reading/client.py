@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.goal_list import ENDED
+from clew_daemon.record.goal_view import GoalView
 from clew_shared.exit_codes import ExitCode
-from clew_shared.views.goal_view import GoalView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

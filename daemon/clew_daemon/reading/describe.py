@@ -9,6 +9,8 @@ from functools import partial
 from clew_daemon.reading.goal_list import stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
+from clew_daemon.record.goal_status import status_view
+from clew_daemon.record.goal_view import MARKS, GoalView, ground_facts, standing
 from clew_shared.core.questions import last_said
 from clew_shared.proof import label
 from clew_shared.record import events as ev
@@ -17,8 +19,6 @@ from clew_shared.record.moment import local
 from clew_shared.record.state import State
 from clew_shared.text import words
 from clew_shared.text.plain import percent
-from clew_shared.views.goal_view import MARKS, GoalView, ground_facts, standing
-from clew_shared.views.publish import status_view
 
 TEXT_CHARS = 300
 

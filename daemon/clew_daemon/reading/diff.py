@@ -18,6 +18,7 @@ from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record.comparison import ChangedFile, Comparison, comparison
+from clew_daemon.record.goal_status import path_view
 from clew_daemon.undo.planning import Rows, Span, Spans, UndoRefused
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -28,7 +29,6 @@ from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning
-from clew_shared.views.publish import path_view
 
 Position = tuple[int, int]  # a task's index and that of a subtask in it, from 0
 

@@ -1,4 +1,4 @@
-"""Goals and the daemon in short, as every view lists them, drawn from their views (`clew_shared.views.publish`)."""
+"""Goals and the daemon in short, as every view lists them, drawn from their views (`record/goal_view.py`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.reading.errors import TO_START
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_shared.record.moment import local, roughly
-from clew_shared.text.plain import percent
-from clew_shared.text.words import times
-from clew_shared.views.goal_view import (
+from clew_daemon.record.goal_view import (
     PAUSED,
     STOPPED,
     Doing,
@@ -22,6 +19,9 @@ from clew_shared.views.goal_view import (
     LeftEntry,
     standing,
 )
+from clew_shared.record.moment import local, roughly
+from clew_shared.text.plain import percent
+from clew_shared.text.words import times
 
 if TYPE_CHECKING:
     from clew_daemon.ledger.lock import Holder

@@ -1,4 +1,4 @@
-"""One goal in full, drawn from its view (`clew_shared.views.publish.goal_detail`).
+"""One goal in full, drawn from its view (`GoalDetail`).
 
 Reasons, questions, failures, summaries and outputs of checks are shown whole, and only once.
 """
@@ -11,10 +11,7 @@ from clew_daemon.reading import goal_list
 from clew_daemon.reading.goal_list import ENDED, stands_for, status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_shared.record.moment import local
-from clew_shared.text import words
-from clew_shared.text.plain import percent
-from clew_shared.views.goal_view import (
+from clew_daemon.record.goal_view import (
     MARKS,
     PAUSED,
     STOPPED,
@@ -29,6 +26,9 @@ from clew_shared.views.goal_view import (
     standing,
     step_status,
 )
+from clew_shared.record.moment import local
+from clew_shared.text import words
+from clew_shared.text.plain import percent
 
 BAR_CHARS = 20
 LEGEND = {"[!]": "failed", "[#]": "blocked", "[-]": "skipped"}

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.reading.instance import Instance
+    from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView, OneGoal, Snapshots
     from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
-    from clew_shared.views.goal_view import GoalDetail, GoalList, GoalView, OneGoal, Snapshots
 
     View = TypeVar("View", GoalView, GoalDetail)
 
@@ -133,8 +133,8 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     if answer is not None:
         return answer
     from clew_daemon.inbox.files import left
+    from clew_daemon.record.goal_status import status_view
     from clew_daemon.record.store import listed, load_listed
-    from clew_shared.views.publish import status_view
 
     goals: list[GoalView] = []
     left_out = 0
@@ -151,7 +151,7 @@ def one_goal(instance: Instance, goal: str) -> OneGoal:
     answer: OneGoal | None = ask(instance.socket, "status", goal=goal)
     if answer is None:
         from clew_daemon.record.goal_limits import limits_of
-        from clew_shared.views.publish import goal_detail
+        from clew_daemon.record.goal_status import goal_detail
 
         state = goal_state(instance, goal)
         with open_ledger(instance) as reader:

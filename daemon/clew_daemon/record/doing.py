@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from clew_daemon.record.goal_view import Doing
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
-from clew_shared.views.goal_view import Doing
 
 SHOWN_CHARS = 60
 

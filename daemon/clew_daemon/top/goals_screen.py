@@ -22,9 +22,9 @@ from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals
 from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView
 from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen, RowTable, TextPage, line_text
 from clew_shared.record.moment import local
-from clew_shared.views.goal_view import GoalDetail, GoalList, GoalView
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
 TEXT_CHARS, OUTPUT_CHARS = 300, 200_000

@@ -23,7 +23,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
-from clew_shared.views.goal_view import GoalDetail
+from clew_daemon.record.goal_view import GoalDetail
 
 ViewName = Literal["goal", "timeline", "prompt", "files"]
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)  # the views of a goal by their numbers, from 1

@@ -11,6 +11,7 @@ import structlog
 from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_daemon.record.goal_status import path_view
 from clew_daemon.undo import planning
 from clew_daemon.undo.planning import Rows, Span
 from clew_daemon.undo.undo import VisitFailed, WorkspaceVisit, rows_of, visit_within
@@ -24,7 +25,6 @@ from clew_shared.snapshots.plan import PLAN_S, listed
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line
-from clew_shared.views.publish import path_view
 
 log = structlog.get_logger()
 

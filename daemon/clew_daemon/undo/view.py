@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TypedDict, cast
 
+from clew_daemon.record.goal_status import path_view
 from clew_shared.snapshots.names import fitting
-from clew_shared.views.publish import path_view
 
 NAMES_SHOWN = 5_000
 BYTES_SHOWN = 1_000_000  # of each list of an answer; and NAMES_SHOWN at most

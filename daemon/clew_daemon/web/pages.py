@@ -35,10 +35,10 @@ from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
+from clew_daemon.record.goal_view import GoalDetail, GoalView, standing
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
-from clew_shared.views.goal_view import GoalDetail, GoalView, standing
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

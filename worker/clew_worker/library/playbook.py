@@ -34,12 +34,10 @@ class Playbook(LearnedPlaybook):
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> Bullet:
         """Add a strategy, a known one as a neutral use; ValueError if it is empty or over 1,000 characters."""
         section, content = normalized(section, content)
-        known = self.find(section, content)
-        if known:
+        if known := self.find(section, content):
             known.tag("neutral")
             return known
-        new_id = self.next_id(section)
-        return self.put(Bullet(new_id, section, content, source_goal=source_goal))
+        return self.put(Bullet(self.next_id(section), section, content, source_goal=source_goal))
 
     def add_strategy(
         self, category: str = "", content: str = "", source_goal: str = "", *, section: str = ""
@@ -49,8 +47,7 @@ class Playbook(LearnedPlaybook):
 
     def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> Bullet | None:
         """Count a use of a bullet as helpful, harmful or neutral; None if there is no such id."""
-        bullet = self._bullets.get(bullet_id)
-        if bullet:
+        if bullet := self._bullets.get(bullet_id):
             bullet.tag(tag, increment)
         return bullet
 
@@ -89,16 +86,12 @@ class Playbook(LearnedPlaybook):
         that merging twice changes nothing. What was removed here stays removed.
         """
         for theirs in other.bullets():
-            archived, known = (
-                self._archive.get(theirs.id),
-                self.find(theirs.section, theirs.content),
-            )
-            if archived and _is_copy(archived, theirs):
+            removed, known = self._archive.get(theirs.id), self.find(theirs.section, theirs.content)
+            if removed and _is_copy(removed, theirs):
                 continue
             if known is None:
-                taken = archived or theirs.id in self._bullets
-                new_id = self.next_id(theirs.section) if taken else theirs.id
-                self.put(replace(theirs, id=new_id))
+                taken = removed or theirs.id in self._bullets
+                self.put(replace(theirs, id=self.next_id(theirs.section) if taken else theirs.id))
             elif _is_copy(known, theirs):
                 for tag in TAGS:
                     setattr(known, tag, max(getattr(known, tag), getattr(theirs, tag)))

@@ -26,8 +26,8 @@ from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
+from clew_daemon.record.goal_view import GoalDetail
 from clew_shared.exit_codes import ExitCode
-from clew_shared.views.goal_view import GoalDetail
 
 REPORT_S, DEMO_S, ACCEPT_S = 30.0, 180.0, 20.0
 START_S, STOP_S = 30.0, 20.0

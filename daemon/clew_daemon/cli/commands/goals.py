@@ -22,8 +22,8 @@ from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_o
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals, goal_state, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.record.goal_view import GoalList, OneGoal
 from clew_shared.record.moment import local
-from clew_shared.views.goal_view import GoalList, OneGoal
 
 RECENT = 10  # how many goals that have ended the list shows
 ARGS_CHARS = 120

@@ -21,9 +21,9 @@ from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_line
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, columns, on_terminal, print_lines, wrapped
 from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.record.goal_status import goal_detail
+from clew_daemon.record.goal_view import GoalDetail, GoalView
 from clew_shared.exit_codes import ExitCode
-from clew_shared.views.goal_view import GoalDetail, GoalView
-from clew_shared.views.publish import goal_detail
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -1,6 +1,6 @@
 """A goal's view: the keys of its JSON (`clew status --json`, the control socket), and the words for how it stands.
 
-`publish` makes views of goals' states. It imports nothing expensive: the command line shows them without the models.
+`goal_status` makes them of goals' states. It imports nothing expensive: the command line shows them without the models.
 """
 
 from collections.abc import Mapping, Sequence
