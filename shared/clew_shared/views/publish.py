@@ -1,4 +1,4 @@
-"""The JSON shapes of what is published of a goal, pure: `state.json`, `history.jsonl`, `loops.json`; never read back."""
+"""What is published of a goal, as JSON, pure: `state.json`, `history.jsonl`, `loops.json`; never read back."""
 
 from collections.abc import Iterable
 from typing import Any
