@@ -98,9 +98,11 @@ def test_what_is_imported_keeps_its_ids_and_the_larger_counts(kept):
     assert done == ["added", "updated", "known", "known"]
     assert [(one.id, one.helpful) for one in other.playbook.bullets()] == [("tes-00001", 1)]
     assert other.add("Read logs") == "tes-00002"
-    own = imported('{"bullets": [{"id": "git-00007", "section": "git", "content": "Pull"}]}')
+    own = imported(
+        '[{"section": "testing", "content": "Run one"}, {"id": "git-00007", "section": "git", "content": "Pull"}]'
+    )
     other.do(lambda draft: draft.import_bullets(own))
-    assert [one.id for one in other.playbook.bullets()][2:] == ["git-00007"]
+    assert [one.id for one in other.playbook.bullets()][2:] == ["tes-00003", "git-00007"]
     assert fold(other.events).to_dict() == other.playbook.to_dict()
 
 

@@ -1,5 +1,6 @@
 """Prompts: what a model is shown, also in later attempts."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import LlmCost
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import Attempts, AttemptState, State
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentProbe
+from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, HelloState, SentProbe
 
 
 def build(view):
@@ -95,6 +96,15 @@ def test_over_its_room_the_older_part_is_folded_into_lines():
     assert "- #30 did run_cmd echo 30 → found xxx" in messages[1]["content"]
     assert "#40 success" in messages[-1]["content"]
     assert len(str(messages)) < 3000 * 4
+
+
+def test_a_subtask_that_ends_rarely_changes_what_a_server_has_cached_of_those_before():
+    done = [FinishedSubtask(description=f"Step {n}", summary="x" * 200) for n in range(60)]
+    texts = [build(view_of(GOAL, finished=done[:n]))[1]["content"] for n in range(1, 61)]
+    lists = [text.partition("\n\nYour subtask")[0] for text in texts]
+    kept = [then.startswith(before) for before, then in itertools.pairwise(lists)]
+    assert kept.count(False) < len(kept) / 4
+    assert "before: Step 0; Step 1" in lists[-1]
 
 
 @pytest.fixture

@@ -203,11 +203,13 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
 
 
 def imported(text: str) -> list[Bullet]:
-    """Parse an export; ValueError if it is wrong."""
+    """Parse an export, or a person's own list of strategies, which may lack ids; ValueError if it is wrong."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
+    if isinstance(data, list) and all(isinstance(one, Mapping) for one in data):
+        data = {"bullets": [{"id": str(n), **one} for n, one in enumerate(data, start=1)]}
     if not isinstance(data, Mapping):
-        raise ValueError("a playbook is an object")  # noqa: TRY004 (what a file holds is a value)
+        raise ValueError("a playbook is an object, or a list of objects")  # noqa: TRY004 (what a file holds is a value)
     return LearnedPlaybook.from_dict(data).bullets()

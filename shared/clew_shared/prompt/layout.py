@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from math import ceil
 
 from clew_shared.guidance import request
@@ -42,9 +41,12 @@ FROM_EARLIER_GOALS = "Learned from earlier goals; use only what fits this one:"
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE = 0.25, 0.2, 0.25
 SUBTASK_SHARE = TRIED_SHARE = 0.15
 PLAN_SHARE = 0.05
+NAMES_SHARE = 0.2
+"""The part of the finished work's share for the names of subtasks that have no line of their own any more."""
+
 MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
-SUMMARY_CHARS, DESCRIPTION_CHARS = 240, 160
+SUMMARY_CHARS, DESCRIPTION_CHARS, FOLDED_NAME_CHARS = 240, 160, 60
 FEEDBACK_SHOWN, FEEDBACK_CHARS, FEEDBACK_EARLIER_CHARS = 5, 1_000, 300
 BLOCKED_SHOWN, WARNINGS_SHOWN, THOUGHTS_SHOWN, PROBES_SHOWN = 10, 2, 2, 30
 UNTRIED_SHOWN, LATER_SHOWN = 20, 3
@@ -168,8 +170,13 @@ def judged_by(hello: HelloAnswer) -> list[str]:
 
 def _finished(view: PromptView) -> str:
     state, named = view.state, _finished_folded(view)
-    lines = [f"- {named} before"] if named else []
-    lines += [_finished_line(done) for done in state.finished[named:]]
+    lines = [_finished_line(done) for done in state.finished[named:]]
+    if named:
+        room = int(view.share(FINISHED_SHARE) * NAMES_SHARE)
+        names = [one_line(done.description) for done in state.finished[:named]]
+        text = "; ".join(without_middle(name, FOLDED_NAME_CHARS) for name in names)
+        cut = text if len(text) <= room else "… " + text[-room:]
+        lines.insert(0, f"- {named} before: {cut}")
     parts = ["Finished before:\n" + "\n".join(lines)] if lines else []
     if state.given_up:
         tried = [f"- {_short(text, SUMMARY_CHARS)}" for text in state.given_up[-8:]]
@@ -186,11 +193,17 @@ def _finished_line(done: FinishedSubtask) -> str:
 
 
 def _finished_folded(view: PromptView) -> int:
-    """Return how many of the oldest are only counted: those that do not fit, but for the last one of all."""
-    lines = list(map(_finished_line, view.state.finished))
-    ends = accumulate(len(line) + 1 for line in reversed(lines))
-    fit = sum(end <= view.share(FINISHED_SHARE) for end in ends)
-    return len(lines) - max(fit, 1) if lines else 0
+    """Return how many of the oldest are only named: at once enough for half the room, so the prefix stays the same."""
+    room = int(view.share(FINISHED_SHARE) * (1 - NAMES_SHARE))
+    sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
+    folded, total = 0, 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > room:
+            while folded < count and total > room / 2:
+                total -= sizes[folded]
+                folded += 1
+    return folded
 
 
 def _now(view: PromptView) -> str:

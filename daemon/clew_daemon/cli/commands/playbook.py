@@ -129,7 +129,7 @@ IMPORTED = click.argument(
     "file",
     metavar="FILE|-",
     type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
-    help="What `clew playbook export` writes; `-` for stdin.",
+    help="What `clew playbook export` writes, or a list of strategies; `-` for stdin.",
 )
 
 
