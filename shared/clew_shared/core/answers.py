@@ -63,6 +63,9 @@ class Feedback:
     changed: bool | None = None
 
 
+NO_FEEDBACK = Feedback()
+
+
 def finished_event(
     state: State, flight: InFlight, report: ActionReport, at: float
 ) -> ev.ActionFinished:

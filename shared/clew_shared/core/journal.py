@@ -308,5 +308,5 @@ def run_number(state: State, name: str, *, is_step: bool) -> int:
 
 
 def _ran(state: State) -> list[Action]:
-    actions = state.subtask.actions if state.subtask else []
-    return [action for action in actions if action.result != Result.BLOCKED]
+    subtask = state.subtask
+    return [a for a in subtask.actions if a.result != Result.BLOCKED] if subtask else []

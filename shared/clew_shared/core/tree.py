@@ -161,7 +161,8 @@ class TreeCommands(GoalJournal):
             self.emit(blocked)
 
     def _is_in_progress(self) -> bool:
-        return bool(self.state.subtask and self.state.subtask.status == StepStatus.IN_PROGRESS)
+        subtask = self.state.subtask
+        return subtask is not None and subtask.status == StepStatus.IN_PROGRESS
 
     def _start_next(self, at: float) -> bool:
         found = self.state.next_pending()

@@ -7,7 +7,7 @@ from typing import Any
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.judge.memory import due
-from clew_shared.judge.reading import is_wait
+from clew_shared.judge.reading import pause
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.record.scope import EVERYWHERE, CycleStep
 from clew_shared.record.state import State
@@ -78,7 +78,7 @@ def judge(state: State, proposal: Proposal, limits: LoopSettings, *, rerun: bool
     The crash rule alone judges waits, which are no loop, and what runs again at a person's word.
     """
     found = blocked(state, proposal) or crash(state, proposal, limits)
-    if found or rerun or is_wait(proposal.tool, proposal.args):
+    if found or rerun or pause(proposal.tool, proposal.args) == "only":
         return found
     if proposal.signature not in state.loops.scope.loop_counts:
         return None
@@ -227,11 +227,14 @@ FAILURE_CHARS, TEXT_CHARS = 300, 120
 
 
 def review(state: State, limits: LoopSettings, calls: AgentCalls = PROTOCOL) -> Intervened | None:
+    streaks = _streaks(state, limits, calls)
     said = {
         kind: _told(state, limits, kind, message, again=kind in state.loops.attention.raised)
-        for kind, message in _streaks(state, limits, calls).items()
+        for kind, message in streaks.items()
         if _is_due(state, kind)
     }
+    if not said:
+        return nothing_new(state, limits, calls)
     thoughts = said.get("theme") or said.get("repeated_planning")
     turns = said.get("no_progress") or said.get("stuck")
     return thoughts or nothing_new(state, limits, calls) or turns
@@ -286,9 +289,11 @@ def nothing_new(state: State, limits: LoopSettings, calls: AgentCalls) -> Interv
     """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
     memory, patience = state.loops.scope.memory, patience_of(state, limits)
     why = due(memory, patience, limits.repeat_limit) if patience else ""
+    if not why:
+        return None
     before = [one for one in state.loops.findings if one.stays and one.seq > state.attempt.seq]
     told = [one.times for one in before if one.stays == memory.stay.text]
-    if not why or (why == "stays" and told and memory.stay.times < told[-1] + told[0]):
+    if why == "stays" and told and memory.stay.times < told[-1] + told[0]:
         return None
     warned = memory.warned if why == "debt" else told
     again = bool(memory.firm and warned)

@@ -5,6 +5,7 @@ debt = debt x (1 - gain^2) + cost x (1 - gain): small differences in every answe
 a debt of its own, which nothing gained elsewhere pays.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -78,12 +79,12 @@ class Memory:
         return self.step - self.gained
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """What came of an action."""
+    """What came of an action; it is not changed."""
 
     seq: int
-    label: str  # for people
+    label: Callable[[], str]  # for people
     result: str
     text: str  # the answer on record
     moved: bool
@@ -100,12 +101,13 @@ class Outcome:
         return key_line(self.text, TEXT_CHARS)
 
 
-def take_wait(memory: Memory, seq: int, label: str) -> None:
+def take_wait(memory: Memory, seq: int, label: Callable[[], str]) -> None:
     """Take in a step that only let time pass: the first is free, the next one costs a half."""
     memory.step += 1
     cost = MILD if memory.waited else 0.0
     memory.waited = True
-    _owe(memory, seq, label, 0.0, cost, by_itself=True, news="")
+    if _owe(memory, seq, 0.0, cost, by_itself=True):
+        _note(memory, seq, label())
 
 
 def is_new(memory: Memory, words: str) -> bool:
@@ -154,13 +156,16 @@ def take(memory: Memory, of: Outcome) -> float:
     cost = 0.0 if wrote and fresh else (1 - varied / 2) * MILD**excuses
     if known and known[1] != answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    _stay(memory, of, answer, failed=failed, cost=cost * MILD**renewed)
+    head = of.head
+    _stay(memory, of, answer, head, failed=failed, cost=cost * MILD**renewed)
     _keep(memory.asked, reading.asked, (memory.world, answer), FEW_MAX)
     gain = max(gain, wrote)
-    news = _new_line(of, new, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
-    by_itself |= renewed  # a change deserves its test
-    _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
+    if gain > NEWS:
+        memory.news = (_new_line(of, new, failed=failed) or head)[:TEXT_CHARS]
+    # a change deserves its test
+    if _owe(memory, of.seq, gain, cost, by_itself=by_itself or renewed):
+        _note(memory, of.seq, of.label())
     return gain
 
 
@@ -205,13 +210,15 @@ def _learn(
 
 
 def _new_line(of: Outcome, fresh: list[str], *, failed: bool) -> str:
-    """Return the first line that is new of what is on record of an answer, of an error its key line, else the head."""
+    """Return the first line that is new of what is on record of an answer, of an error its key line, "" for none."""
+    if not failed and len(of.text) <= TEXT_CHARS and len(of.text.splitlines()) < 2:
+        return ""  # new or not, it is the head
     lines = (
         one_line(line)
         for line in of.text.splitlines()
         if any(hashed(row) in fresh for row in rows_of(laid_out(line)))
     )
-    return (key_line("\n".join(lines)) if failed else next(lines, "")) or of.head
+    return key_line("\n".join(lines)) if failed else next(lines, "")
 
 
 def _new_words(memory: Memory, reading: Reading) -> int:
@@ -266,14 +273,16 @@ def _is_about_another(memory: Memory, reading: Reading) -> bool:
     return other
 
 
-def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float) -> None:
+def _stay(
+    memory: Memory, of: Outcome, answer: str, head: str, *, failed: bool, cost: float
+) -> None:
     """Take in an answer that stays, to one question or as an error whatever is done."""
     key = answer if failed else of.reading.asked
     last = memory.stays.get(key, Stay())
     idle = memory.taught <= last.since and (failed or memory.worked <= last.since)
     if cost and idle and of.text:  # nothing at all was learned meanwhile; no answer is no bad news
         cost = max(cost, MILD)
-    now = Stay(0.0, answer, 1, memory.step, (of.seq,), of.head)
+    now = Stay(0.0, answer, 1, memory.step, (of.seq,), head)
     if last.answer == answer:
         now.owed, now.times = last.owed + cost, last.times + 1
         now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
@@ -282,9 +291,8 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
     memory.stay = now
 
 
-def _owe(
-    memory: Memory, seq: int, label: str, gain: float, cost: float, *, by_itself: bool, news: str
-) -> None:
+def _owe(memory: Memory, seq: int, gain: float, cost: float, *, by_itself: bool) -> bool:
+    """Take in what a step brought and cost; return whether it is to be noted as one that brought nothing."""
     debt, told, keeps = memory.debt, memory.told, 1 - gain * gain
     debt.steps = debt.steps * keeps + cost * (1 - gain)
     debt.shares *= keeps
@@ -293,10 +301,9 @@ def _owe(
     if gain > NEWS:
         memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
         memory.warned, memory.firm, memory.looks = False, 0, 0
-        memory.news = news[:TEXT_CHARS]
-    elif cost:
-        memory.firm += not by_itself
-        _note(memory, seq, label)
+        return False
+    memory.firm += bool(cost) and not by_itself
+    return bool(cost)
 
 
 def _note(memory: Memory, seq: int, label: str) -> None:
@@ -307,20 +314,21 @@ def _keep_all(table: dict[str, Any], new: dict[str, Any]) -> None:
     for key in new.keys() & table.keys():
         del table[key]
     table.update(new)
-    _forget(table, FACTS_MAX)
+    if len(table) > FACTS_MAX:
+        _forget(table, FACTS_MAX)
 
 
 def _keep(table: dict[str, Any], key: str, value: Any, limit: int) -> None:
     table.pop(key, None)
     table[key] = value
-    _forget(table, limit)
+    if len(table) > limit:
+        _forget(table, limit)
 
 
 def _forget(table: dict[str, Any], limit: int) -> None:
     """Remove what was used least recently, an eighth at once: the front of a dict is slow to find after removals."""
-    if len(table) > limit:
-        for key in list(islice(table, len(table) - limit + limit // 8)):
-            del table[key]
+    for key in list(islice(table, len(table) - limit + limit // 8)):
+        del table[key]
 
 
 def due(memory: Memory, patience: float, repeat_limit: int) -> str:

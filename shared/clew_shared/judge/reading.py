@@ -3,10 +3,10 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from os.path import commonprefix
-from typing import Any, Final
+from typing import Any, Final, Literal
 from zlib import crc32
 
 from pydantic import BaseModel
@@ -43,7 +43,9 @@ _LABEL_CHARS: Final = 24
 
 def laid_out(text: str) -> str:
     """Return a text in lower case without colours and escapes."""
-    text = _ESCAPES.sub("", text.lower())
+    text = text.lower()
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
     if "\\" in text:
         text = text.replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
     return text.replace("\r", "\n")
@@ -70,7 +72,7 @@ HEAD_CHARS, TAIL_CHARS = 2_000, 1_000
 LINES_MAX, LINE_CHARS, ERROR_CHARS = 100, 240, 160
 NUMBERS_MAX, ROWS_MAX = 8, 12  # the numbers that are compared of a line, and the lines of an answer
 WORDS_MAX, WORD_MIN = 64, 3
-NAMES_MAX, DIGITS_MAX, HASH = 40, 100, 8
+NAMES_MAX, DIGITS_MAX = 40, 100
 STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 COMMANDS: Final = ("command", "cmd", "script")
 # A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
@@ -107,6 +109,8 @@ _LASTS: Final = re.compile(
     r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?", re.IGNORECASE
 )
 _NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
+_HASHED: Final = re.compile(r"\w{8}")
+_WRITER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str)
 
 
 class Reading(BaseModel, frozen=True, extra="ignore"):
@@ -146,7 +150,7 @@ def read(
 
 def hashed(text: str) -> str:
     """Return eight hex digits that stand for a text."""
-    return f"{crc32(_bytes(text)):08x}"
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def _hashes(texts: list[bytes]) -> str:
@@ -159,7 +163,7 @@ def _bytes(text: str) -> bytes:
 
 def each(joined: str) -> list[str]:
     """Return the hashes that stand in one text."""
-    return [joined[at : at + HASH] for at in range(0, len(joined), HASH)]
+    return _HASHED.findall(joined)
 
 
 def words_of(text: str) -> str:
@@ -237,7 +241,7 @@ def _value(number: str) -> float:
 
 
 def _question(tool: str, args: Mapping[str, Any]) -> str:
-    return f"{tool} {json.dumps(_loose(args), sort_keys=True, ensure_ascii=False, default=str)}"
+    return f"{tool} {_WRITER.encode(_loose(args))}"
 
 
 def _loose(value: Any, key: str = "") -> Any:
@@ -268,15 +272,14 @@ def command_of(args: Mapping[str, Any]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
-    if tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args))):
-        return True
-    times = [value for key, value in args.items() if _LASTS.fullmatch(key)]
-    return bool(times) and isinstance(times[0], int | float) and len(args) <= 2
-
-
-def sleeps(args: Mapping[str, Any]) -> bool:
-    return any(map(_SLEEPS.search, _texts(args)))
+def pause(tool: str, args: Mapping[str, Any]) -> Literal["only", "first", ""]:
+    """Return whether a call does nothing but wait ("only"), waits before it acts ("first"), or does not wait."""
+    texts = [text for text in _texts(args) if "sleep" in text]
+    times = [args[key] for key in args if _LASTS.fullmatch(key)] if len(args) <= 2 else []
+    lasts = bool(times) and isinstance(times[0], int | float)
+    if lasts or tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, texts)):
+        return "only"
+    return "first" if any(map(_SLEEPS.search, texts)) else ""
 
 
 def targets(args: Mapping[str, Any]) -> list[str]:
@@ -322,18 +325,21 @@ def _split(text: str) -> list[bytes]:
 
 def _kind(head: str, *, failed: bool) -> str:
     if failed:
-        return "temporary" if any(sign in head for sign in _TEMPORARY) else ""
-    return "going_on" if any(sign in head for sign in _GOING_ON) else ""
+        return "temporary" if any(map(head.__contains__, _TEMPORARY)) else ""
+    return "going_on" if any(map(head.__contains__, _GOING_ON)) else ""
 
 
-def _texts(value: Any) -> Iterable[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for one in value.values():
-                yield from _texts(one)
-        case list() | tuple():
-            yield " ".join(map(str, value))
-            for one in value:
-                yield from _texts(one)
+def _texts(value: Any) -> list[str]:
+    found: list[str] = []
+    if isinstance(value, list | tuple):
+        found.append(" ".join(map(str, value)))
+    elif isinstance(value, dict):
+        value = value.values()
+    else:
+        return [value] if isinstance(value, str) else found
+    for one in value:
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, list | tuple | dict):
+            found += _texts(one)
+    return found

@@ -1,10 +1,11 @@
 """Actions: that one was allowed or refused, what came of it, and the world that it led to."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from clew_shared.judge import memory
-from clew_shared.judge.reading import Reading, is_wait, sleeps
+from clew_shared.judge.reading import Reading, pause
 from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
@@ -23,7 +24,7 @@ from clew_shared.record.scope import (
     kept,
 )
 from clew_shared.record.signature import digest
-from clew_shared.record.state import RERUNS_KEPT, RUNS_KEPT, InFlight, Rerun, State, taken
+from clew_shared.record.state import RERUNS_KEPT, RUNS_KEPT, InFlight, Rerun, State
 from clew_shared.record.touched import Touched
 from clew_shared.text.words import action_text
 from clew_shared.tools import WRITE_ONLY_TOOLS
@@ -226,8 +227,9 @@ class ActionFinished(GoalEvent, frozen=True):
         scope, attention = loops.scope, loops.attention
         action, name = flight.action, flight.signature
         attention.steps += 1
-        label = action_text(action.name, action.args)
-        if is_wait(action.name, action.args):
+        paused = pause(action.name, action.args)
+        label = partial(action_text, action.name, action.args)
+        if paused == "only":
             attention.waits = True
             memory.take_wait(scope.memory, action.seq, label)
             return
@@ -240,7 +242,7 @@ class ActionFinished(GoalEvent, frozen=True):
         if changed:
             count(scope.writers, name)
         count(scope.worlds, after)
-        polls = scope.memory.waited or sleeps(action.args)
+        polls = scope.memory.waited or paused == "first"
         tally = self._counted(loops, flight, reading=not changed, polls=polls)
         varies = tally.kind == "varies"
         moves = progress or varies or self.soft
@@ -249,7 +251,7 @@ class ActionFinished(GoalEvent, frozen=True):
         attention.acted = attention.acted or not self.idle
         if self.idle:
             attention.firm = True
-            memory.take_idle(scope.memory, action.seq, label, IDLE_SHARE)
+            memory.take_idle(scope.memory, action.seq, label(), IDLE_SHARE)
             return
         may_change = bool(self.evidence.kind) or varies or polls
         attention.waits = attention.waits or may_change
@@ -303,7 +305,9 @@ def action_of(
     e: ActionAllowed | ActionBlocked, seq: int, place: tuple[int, int], result: str = ""
 ) -> Action:
     """Return the action that begins with event number `seq`, in the subtask at `place`."""
-    action = taken(Action, e, name=e.tool, result=result, seq=seq, timestamp=iso(e.at))
+    run = e.run if isinstance(e, ActionAllowed) else 1
+    begun = (e.tool, e.args, result, seq, iso(e.at))
+    action = Action(*begun, epoch=e.epoch, attempt=e.attempt, run=run)
     action.task_idx, action.subtask_idx = place
     return action
 

@@ -26,10 +26,6 @@ class GoalStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
-    @property
-    def ended(self) -> bool:
-        return self in (GoalStatus.COMPLETED, GoalStatus.FAILED, GoalStatus.CANCELLED)
-
 
 class StepStatus(StrEnum):
     """The status of a task or a subtask."""

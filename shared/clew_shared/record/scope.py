@@ -131,8 +131,9 @@ class Attention:
 
     def drop_broken(self) -> None:
         """Forget what was said of a streak that was broken: it was heeded."""
-        now = self.streaks
-        self.raised = {kind: at for kind, at in self.raised.items() if now[kind] >= at}
+        if self.raised:
+            now = self.streaks
+            self.raised = {kind: at for kind, at in self.raised.items() if now[kind] >= at}
 
 
 @dataclass(slots=True)

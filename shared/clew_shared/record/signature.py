@@ -7,6 +7,7 @@ from typing import Any
 
 LONG_STRING_CHARS, LONG_ARGS_CHARS = 200, 8_000  # longer ones are replaced by their digest
 PATH_KEYS = frozenset({"path", "file", "filename", "dir", "directory", "cwd", "folder"})
+_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 PATH_ENDINGS = ("_path", "_file", "_dir")
 
 
@@ -16,7 +17,7 @@ def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
     Keys are sorted, paths normalised against the workspace, ends of lines stripped, long strings and args digests.
     """
     plain = _canonical(args, "", workspace)
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    text = _WRITER.encode(plain)
     return f"{name}::" + (text if len(text) <= LONG_ARGS_CHARS else f"sha256:{digest(text)}")
 
 

@@ -24,6 +24,7 @@ RUNS_KEPT = 10
 SET_ASIDE_KEPT = 200
 SUBTASK_CHARS = 200
 FEEDBACK_KEPT = 50
+_ENDED = frozenset({GoalStatus.COMPLETED, GoalStatus.FAILED, GoalStatus.CANCELLED})
 
 
 def taken(form: type[_Form], event: BaseModel, **more: object) -> _Form:
@@ -271,7 +272,7 @@ class State:
 
     @property
     def ended(self) -> bool:
-        return GoalStatus(self.goal.status).ended
+        return self.goal.status in _ENDED
 
     @property
     def waits_for_time(self) -> bool:
@@ -312,7 +313,7 @@ class State:
 
     @property
     def subtask(self) -> Subtask | None:
-        return self.subtask_at(*self.place)
+        return self.subtask_at(self.current_task_idx, self.current_subtask_idx)
 
     def subtask_at(self, task_idx: int, subtask_idx: int) -> Subtask | None:
         tasks = self.goal.tasks

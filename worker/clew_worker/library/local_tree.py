@@ -11,7 +11,7 @@ from clew_worker.library.open_goal import Edit, goals
 def make_ready(core: Core, at: float) -> None:
     """Provide something to act on: a goal that is not over, and a subtask, if need be with the goal's description."""
     state, text = core.state, core.state.spec.description
-    if GoalStatus(state.goal.status).ended:
+    if state.ended:
         _reopen(core, at)
     if not state.goal.tasks:
         task = PlannedTask(description=text, subtasks=(PlannedSubtask(description=text),))
@@ -40,7 +40,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
         goal.replanned = goal.replanned or state.plan.replan_required == "goal"
     probes = edit.now.probes
     record_tree(core, at, replan=replan, gone=edit.gone if replan else (), probes=probes)
-    resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
+    resting = state.goal.status == GoalStatus.BLOCKED or state.ended
     if resting and (replan or edit.new):
         _reopen(core, at)
     if not state.plan.replan_required:
