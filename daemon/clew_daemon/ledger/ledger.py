@@ -40,7 +40,7 @@ OnState = Callable[[LedgerState], None] | None
 Statements = Sequence[opening.Statement]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """Statements with their rows that become durable together, and the future that waits for it."""
 
@@ -113,7 +113,7 @@ class Ledger(ReadSide):
         One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
         assigned, once writing has failed or when far too much waits already.
         """
-        size = sum(len(e.body) + len(e.output or b"") for e in entries)
+        size = sum([len(e.body) + len(e.output or b"") for e in entries])
         self._admit(len(entries), size)
         rows = self._tips.rows_of(entries)
         statements = [(schema.APPEND, rows)] if rows else []
@@ -150,7 +150,7 @@ class Ledger(ReadSide):
         self.begin()
 
     def _put(self, statements: Statements, count: int, size: int) -> asyncio.Future[None]:
-        job = Job(statements, self.begin().create_future(), count, size)
+        job = Job(statements, asyncio.Future(loop=self._loop), count, size)
         self._pending += count
         self._pending_bytes += size
         self._jobs.put(job)

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -29,7 +30,7 @@ log = structlog.get_logger()
 
 ANNOUNCE_S = 0.02  # how long the events of steps are collected before listeners hear of them
 T = TypeVar("T")
-_STEPS = ("action_allowed", "action_finished")
+_STEPS = frozenset({"action_allowed", "action_finished"})
 
 Listener = Callable[[str, list[RecordedEvent]], None]
 """Is called with a goal ("" for the daemon) and its events, in order, once they are durable."""
@@ -97,7 +98,10 @@ class GoalEvents:
         """Wait until all that the goal has emitted is durable."""
         done = self._commits.get(core.state.goal_id)
         if done is not None:
-            await asyncio.shield(done)
+            # a future of its own: who is cancelled while waiting must not cancel it for others
+            mine = done.get_loop().create_future()
+            done.add_done_callback(partial(_pass_on, mine))
+            await mine
 
     def is_committing(self, goal: str) -> bool:
         """Return whether events of the goal are not durable yet."""
@@ -115,13 +119,13 @@ class GoalEvents:
     ) -> asyncio.Future[None]:
         """Append a goal's events, after `own` ones of the daemon, in one transaction."""
         entries = [NewEvent("", e.kind, encode(e)) for e in own]
-        entries += [NewEvent(goal, r.event.kind, encode(r.event), r.output) for r in events]
-        first = self.ledger.assigned + len(own) + 1
-        if [r.seq for r in events] != list(range(first, first + len(events))):
-            raise AssertionError(f"{goal}: numbered {events[0].seq}, would be recorded as {first}")
+        for seq, r in enumerate(events, self.ledger.assigned + len(own) + 1):
+            if r.seq != seq:
+                raise AssertionError(f"{goal}: numbered {r.seq}, would be recorded as {seq}")
+            entries.append(NewEvent(goal, r.event.kind, encode(r.event), r.output))
         seqs, done = self.ledger.append(entries)
         beside = [RecordedEvent(seq, event) for seq, event in zip(seqs, own, strict=False)]
-        done.add_done_callback(lambda f: self._committed(goal, events, beside, f))
+        done.add_done_callback(partial(self._committed, goal, events, beside))
         return done
 
     def _committed(
@@ -136,8 +140,8 @@ class GoalEvents:
         if self._commits.get(goal) is done:
             del self._commits[goal]
         self._durable += [(of, some) for of, some in (("", own), (goal, events)) if some]
-        loop = asyncio.get_running_loop()
-        if not own and all(record.event.kind in _STEPS for record in events):
+        loop = done.get_loop()
+        if not own and _STEPS.issuperset([record.event.kind for record in events]):
             # steps are announced together, and not while the agent's next one may be on its way
             self._timer = self._timer or loop.call_later(ANNOUNCE_S, self._announce)
         else:
@@ -160,6 +164,18 @@ class GoalEvents:
                         Exception
                     ) as error:  # the others, and later events, must not suffer from it
                         log.exception("daemon.bug", goal=goal, error=repr(error))
+
+
+def _pass_on(to: asyncio.Future[None], done: asyncio.Future[None]) -> None:
+    """Pass on how a future has ended to one that waits for it, unless that was cancelled."""
+    if to.done():
+        return
+    if done.cancelled():
+        to.cancel()
+    elif error := done.exception():
+        to.set_exception(error)
+    else:
+        to.set_result(None)
 
 
 class SnapshotWriter:

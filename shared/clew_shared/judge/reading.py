@@ -290,8 +290,8 @@ def targets(args: Mapping[str, Any]) -> list[str]:
             continue
         if key in COMMANDS:
             found += _most_telling(command_of({key: value}))
-        elif isinstance(value, str) and _TOKEN.fullmatch(value.strip()):
-            found.append(f"{key}={value}" if value.strip().isdigit() else value.strip())
+        elif isinstance(value, str) and _TOKEN.fullmatch(word := value.strip()):
+            found.append(f"{key}={value}" if word.isdigit() else word)
         elif isinstance(value, str) and (numbers := _NUMBER.findall(value[:LINE_CHARS])):
             found.append(f"{key}={','.join(numbers)}")  # prose names nothing but its numbers
         elif isinstance(value, int | float):

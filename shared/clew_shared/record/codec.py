@@ -25,9 +25,9 @@ _playbook_events = {event.kind: event for event in PlaybookEvent.__subclasses__(
 
 def encode(event: Event) -> bytes:
     """Return an event as JSON: the kind comes first, fields at their defaults are left out."""
-    body = event.model_dump_json(exclude_defaults=True)
-    head = f'{{"kind":"{event.kind}"'
-    return (head + ("}" if body == "{}" else "," + body[1:])).encode()
+    body = event.__pydantic_serializer__.to_json(event, exclude_defaults=True)
+    head = b'{"kind":"%s"' % event.kind.encode()
+    return head + (b"}" if body == b"{}" else b"," + body[1:])
 
 
 def decode(body: bytes) -> GoalEvent:

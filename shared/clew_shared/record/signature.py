@@ -41,7 +41,9 @@ def _canonical(value: Any, key: str, workspace: str) -> Any:
 
 
 def _text(value: str, key: str, workspace: str) -> str:
-    text = "\n".join(line.rstrip() for line in value.split("\n"))
+    text = value.rstrip()
+    if "\n" in value:
+        text = "\n".join([line.rstrip() for line in value.split("\n")])
     if (key in PATH_KEYS or key.endswith(PATH_ENDINGS)) and text and "\n" not in text:
         text = _path(text, workspace)
     if len(text) > LONG_STRING_CHARS:

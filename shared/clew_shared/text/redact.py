@@ -157,11 +157,13 @@ def redact(text: str) -> str:
     """Return the text without the keys in use and without anything that has the shape of a key; idempotent."""
     if len(text) < KEY_CHARS_MIN:
         return text
-    text = _without_hidden(text)
-    low = text.lower()
-    if not any(map(low.__contains__, _HINTS)):
-        return text
-    return _SECRET.sub(_without_value, text)
+    if _hidden:
+        text = _without_hidden(text)
+    return _SECRET.sub(_without_value, text) if _has_hint(text) else text
+
+
+def _has_hint(text: str) -> bool:
+    return any(map(text.lower().__contains__, _HINTS))
 
 
 def _without_value(found: re.Match[str]) -> str:
@@ -171,17 +173,27 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def redacted(value: Any) -> Any:
+    """Return JSON values with their texts redacted; what holds no key is returned as it is."""
+    if isinstance(value, str):
+        return redact(value)
+    whole = repr(value)  # a text in it is written as it is, unless a backslash is needed
+    if "\\" not in whole and not _has_hint(whole) and _without_hidden(whole) == whole:
+        return value
+    return _redacted(value)
+
+
+def _redacted(value: Any) -> Any:
     match value:
         case str():
             return redact(value)
         case dict():
             return {redact(str(key)): _named(str(key), inner) for key, inner in value.items()}
         case list():
-            return [redacted(inner) for inner in value]
+            return [_redacted(inner) for inner in value]
     return value
 
 
 def _named(name: str, value: Any) -> Any:
     """Return the value, replaced where its name marks it as a secret; by itself it need not look like one."""
     is_secret = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and NAMES.fullmatch(name)
-    return REDACTED if is_secret else redacted(value)
+    return REDACTED if is_secret else _redacted(value)

@@ -239,7 +239,10 @@ def parse(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
-        message = _READER.decode(line.decode())
+        text = line.decode().strip(_BLANK)
+        message, end = _READER.raw_decode(text)
+        if end < len(text):
+            _READER.decode(text)  # raises, and says where more follows
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
@@ -259,6 +262,7 @@ def _finite(number: str) -> float:
     return value
 
 
+_BLANK = " \t\r\n"
 _READER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
