@@ -78,10 +78,9 @@ def judge(state: State, proposal: Proposal, limits: LoopSettings, *, rerun: bool
     The crash rule alone judges waits, which are no loop, and what runs again at a person's word.
     """
     found = blocked(state, proposal) or crash(state, proposal, limits)
-    if found or rerun or pause(proposal.tool, proposal.args) == "only":
+    is_new = proposal.signature not in state.loops.scope.loop_counts
+    if found or rerun or is_new or pause(proposal.tool, proposal.args) == "only":
         return found
-    if proposal.signature not in state.loops.scope.loop_counts:
-        return None
     if proposal.known and proposal.known.progress and limits.progress_aware:
         return None
     repeated = repetition(state, proposal, limits)
