@@ -37,6 +37,7 @@ class Job:
     """What becomes durable together."""
 
     done: asyncio.Future[None]
+    told: Any = None
     rows: list[EventRow] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshot: tuple[str, tuple[int, int, bytes]] | None = None
@@ -69,10 +70,12 @@ class SimLedger:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
+    def append(
+        self, entries: Sequence[NewEvent], told: Any = None
+    ) -> tuple[list[int], asyncio.Future[None]]:
         if self._error:
             raise self._error
-        job = Job(self._loop.create_future())
+        job = Job(self._loop.create_future(), told)
         for entry in entries:
             self._next += 1
             job.rows.append(EventRow(self._next, entry.goal, 0, entry.kind, entry.body, b""))
@@ -156,6 +159,8 @@ class SimLedger:
         for job in told:
             if not job.done.done():
                 job.done.set_result(None)
+                if job.told:
+                    job.told(None)
         if self._jobs:
             self._begin()
 
@@ -169,6 +174,8 @@ class SimLedger:
             if not job.done.done():
                 job.done.set_exception(self._error)
                 job.done.exception()
+                if job.told:
+                    job.told(self._error)
         self._batch, self._jobs = [], []
         self._on_state(self.state)
 

@@ -38,6 +38,7 @@ PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothi
 _FAILED_HINT = "nothing more is recorded: stop, repair the disk, and start again; everything acknowledged is kept"
 OnState = Callable[[LedgerState], None] | None
 Statements = Sequence[opening.Statement]
+Told = Callable[[LedgerFailed | None], None]
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Job:
     done: asyncio.Future[None]
     count: int
     size: int  # bytes
+    told: Told | None = None
 
 
 class Ledger(ReadSide):
@@ -107,8 +109,10 @@ class Ledger(ReadSide):
             self._loop = loop
         return self._loop
 
-    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
-        """Append entries; returns their seqs and a future that is done when all are durable.
+    def append(
+        self, entries: Sequence[NewEvent], told: Told | None = None
+    ) -> tuple[list[int], asyncio.Future[None]]:
+        """Append entries; returns their seqs and a future that is done when all are durable, when `told` is called.
 
         One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
         assigned, once writing has failed or when far too much waits already.
@@ -117,7 +121,7 @@ class Ledger(ReadSide):
         self._admit(len(entries), size)
         rows = self._tips.rows_of(entries)
         statements = [(schema.APPEND, rows)] if rows else []
-        return [row[0] for row in rows], self._put(statements, len(rows), size)
+        return [row[0] for row in rows], self._put(statements, len(rows), size, told)
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
         """Store the goal's folded state as of `seq`, in place of an earlier one."""
@@ -149,8 +153,10 @@ class Ledger(ReadSide):
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
         self.begin()
 
-    def _put(self, statements: Statements, count: int, size: int) -> asyncio.Future[None]:
-        job = Job(statements, asyncio.Future(loop=self._loop), count, size)
+    def _put(
+        self, statements: Statements, count: int, size: int, told: Told | None = None
+    ) -> asyncio.Future[None]:
+        job = Job(statements, asyncio.Future(loop=self._loop), count, size, told)
         self._pending += count
         self._pending_bytes += size
         self._jobs.put(job)
@@ -293,6 +299,8 @@ class Ledger(ReadSide):
             else:
                 job.done.set_exception(error)
                 job.done.exception()  # retrieved: awaiting it is optional, `on_state` reports it too
+            if job.told:
+                job.told(error)
 
     def _fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
         is_first = not isinstance(self.failure, LedgerLostError)

@@ -21,7 +21,7 @@ from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.ledger.errors import LedgerError, NewEvent
+from clew_shared.ledger.errors import LedgerError, LedgerFailed, NewEvent
 from clew_shared.record import events as ev
 from clew_shared.record.codec import STATE_VERSION, compressed, dump, encode
 from clew_shared.record.state import State
@@ -32,6 +32,7 @@ ANNOUNCE_S = 0.02  # how long the events of steps are collected before listeners
 T = TypeVar("T")
 _STEPS = frozenset({"action_allowed", "action_finished"})
 
+Future = asyncio.Future[None]
 Listener = Callable[[str, list[RecordedEvent]], None]
 """Is called with a goal ("" for the daemon) and its events, in order, once they are durable."""
 
@@ -49,7 +50,7 @@ class GoalEvents:
         self.listeners: list[Listener] = [eventlog.log_events]
         self.snapshots = SnapshotWriter(ledger, replayed)
         self._own: Sequence[ev.Event] = ()
-        self._commits: dict[str, asyncio.Future[None]] = {}
+        self._commits: dict[str, tuple[Future, list[Future]]] = {}
         self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,12 +97,12 @@ class GoalEvents:
 
     async def commit(self, core: Core) -> None:
         """Wait until all that the goal has emitted is durable."""
-        done = self._commits.get(core.state.goal_id)
-        if done is not None:
-            # a future of its own: who is cancelled while waiting must not cancel it for others
-            mine = done.get_loop().create_future()
-            done.add_done_callback(partial(_pass_on, mine))
-            await mine
+        if last := self._commits.get(core.state.goal_id):
+            done, waiting = last
+            if not done.done():  # each has its own: one that is cancelled is so for nobody else
+                done = done.get_loop().create_future()
+                waiting.append(done)
+            await done
 
     def is_committing(self, goal: str) -> bool:
         """Return whether events of the goal are not durable yet."""
@@ -111,36 +112,47 @@ class GoalEvents:
         if events and state.goal_id in self.outlined:
             raise AssertionError(f"{state.goal_id} was evicted: its outline cannot be continued")
         if events:
-            self._commits[state.goal_id] = self._append(state.goal_id, events, own)
+            waiting: list[Future] = []
+            done = self._append(state.goal_id, events, own, waiting)
+            self._commits[state.goal_id] = done, waiting
             self.snapshots.count(state, len(events))
 
     def _append(
-        self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event]
-    ) -> asyncio.Future[None]:
-        """Append a goal's events, after `own` ones of the daemon, in one transaction."""
+        self,
+        goal: str,
+        events: list[RecordedEvent],
+        own: Sequence[ev.Event],
+        waiting: Sequence[Future] = (),
+    ) -> Future:
+        """Append a goal's events, after `own` ones of the daemon, in one transaction; wake those `waiting` for it."""
         entries = [NewEvent("", e.kind, encode(e)) for e in own]
         for seq, r in enumerate(events, self.ledger.assigned + len(own) + 1):
             if r.seq != seq:
                 raise AssertionError(f"{goal}: numbered {r.seq}, would be recorded as {seq}")
             entries.append(NewEvent(goal, r.event.kind, encode(r.event), r.output))
-        seqs, done = self.ledger.append(entries)
-        beside = [RecordedEvent(seq, event) for seq, event in zip(seqs, own, strict=False)]
-        done.add_done_callback(partial(self._committed, goal, events, beside))
-        return done
+        beside = [RecordedEvent(seq, e) for seq, e in enumerate(own, self.ledger.assigned + 1)]
+        told = partial(self._committed, goal, events, beside, waiting)
+        return self.ledger.append(entries, told)[1]
 
     def _committed(
         self,
         goal: str,
         events: list[RecordedEvent],
         own: list[RecordedEvent],
-        done: asyncio.Future[None],
+        waiting: Sequence[Future],
+        error: LedgerFailed | None,
     ) -> None:
-        if done.cancelled() or done.exception() is not None:
+        for one in waiting:
+            if error and not one.done():
+                one.set_exception(error)
+            elif not one.done():
+                one.set_result(None)
+        if error:
             return  # the ledger reports its failure itself; `commit` raises it for those who await it later
-        if self._commits.get(goal) is done:
+        if goal in self._commits and self._commits[goal][1] is waiting:
             del self._commits[goal]
         self._durable += [(of, some) for of, some in (("", own), (goal, events)) if some]
-        loop = done.get_loop()
+        loop = asyncio.get_running_loop()
         if not own and _STEPS.issuperset([record.event.kind for record in events]):
             # steps are announced together, and not while the agent's next one may be on its way
             self._timer = self._timer or loop.call_later(ANNOUNCE_S, self._announce)
@@ -164,18 +176,6 @@ class GoalEvents:
                         Exception
                     ) as error:  # the others, and later events, must not suffer from it
                         log.exception("daemon.bug", goal=goal, error=repr(error))
-
-
-def _pass_on(to: asyncio.Future[None], done: asyncio.Future[None]) -> None:
-    """Pass on how a future has ended to one that waits for it, unless that was cancelled."""
-    if to.done():
-        return
-    if done.cancelled():
-        to.cancel()
-    elif error := done.exception():
-        to.set_exception(error)
-    else:
-        to.set_result(None)
 
 
 class SnapshotWriter:
