@@ -38,7 +38,8 @@ PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothi
 _FAILED_HINT = "nothing more is recorded: stop, repair the disk, and start again; everything acknowledged is kept"
 OnState = Callable[[LedgerState], None] | None
 Statements = Sequence[opening.Statement]
-Told = Callable[[LedgerFailed | None], None]
+Future = asyncio.Future[None]
+Told = Callable[[LedgerFailed | None], None] | None
 
 
 @dataclass(slots=True)
@@ -46,10 +47,10 @@ class Job:
     """Statements with their rows that become durable together, and the future that waits for it."""
 
     statements: Statements
-    done: asyncio.Future[None]
+    done: Future
     count: int
     size: int  # bytes
-    told: Told | None = None
+    told: Told = None
 
 
 class Ledger(ReadSide):
@@ -109,9 +110,7 @@ class Ledger(ReadSide):
             self._loop = loop
         return self._loop
 
-    def append(
-        self, entries: Sequence[NewEvent], told: Told | None = None
-    ) -> tuple[list[int], asyncio.Future[None]]:
+    def append(self, entries: Sequence[NewEvent], told: Told = None) -> tuple[list[int], Future]:
         """Append entries; returns their seqs and a future that is done when all are durable, when `told` is called.
 
         One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
@@ -153,9 +152,7 @@ class Ledger(ReadSide):
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
         self.begin()
 
-    def _put(
-        self, statements: Statements, count: int, size: int, told: Told | None = None
-    ) -> asyncio.Future[None]:
+    def _put(self, statements: Statements, count: int, size: int, told: Told = None) -> Future:
         job = Job(statements, asyncio.Future(loop=self._loop), count, size, told)
         self._pending += count
         self._pending_bytes += size

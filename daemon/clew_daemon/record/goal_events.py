@@ -93,11 +93,15 @@ class GoalEvents:
 
     async def emit_own(self, events: Sequence[ev.Event]) -> None:
         """Record events of the daemon, which belong to no goal, and wait until they are durable."""
-        await asyncio.shield(self._append("", [], events))
+        self._append("", [], events)
+        await self._committed_of("")
 
     async def commit(self, core: Core) -> None:
         """Wait until all that the goal has emitted is durable."""
-        if last := self._commits.get(core.state.goal_id):
+        await self._committed_of(core.state.goal_id)
+
+    async def _committed_of(self, goal: str) -> None:
+        if last := self._commits.get(goal):
             done, waiting = last
             if not done.done():  # each has its own: one that is cancelled is so for nobody else
                 done = done.get_loop().create_future()
@@ -112,34 +116,27 @@ class GoalEvents:
         if events and state.goal_id in self.outlined:
             raise AssertionError(f"{state.goal_id} was evicted: its outline cannot be continued")
         if events:
-            waiting: list[Future] = []
-            done = self._append(state.goal_id, events, own, waiting)
-            self._commits[state.goal_id] = done, waiting
+            self._append(state.goal_id, events, own)
             self.snapshots.count(state, len(events))
 
-    def _append(
-        self,
-        goal: str,
-        events: list[RecordedEvent],
-        own: Sequence[ev.Event],
-        waiting: Sequence[Future] = (),
-    ) -> Future:
-        """Append a goal's events, after `own` ones of the daemon, in one transaction; wake those `waiting` for it."""
+    def _append(self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event]) -> None:
+        """Append a goal's events, after `own` ones of the daemon, in one transaction."""
         entries = [NewEvent("", e.kind, encode(e)) for e in own]
         for seq, r in enumerate(events, self.ledger.assigned + len(own) + 1):
             if r.seq != seq:
                 raise AssertionError(f"{goal}: numbered {r.seq}, would be recorded as {seq}")
             entries.append(NewEvent(goal, r.event.kind, encode(r.event), r.output))
         beside = [RecordedEvent(seq, e) for seq, e in enumerate(own, self.ledger.assigned + 1)]
+        waiting: list[Future] = []
         told = partial(self._committed, goal, events, beside, waiting)
-        return self.ledger.append(entries, told)[1]
+        self._commits[goal] = self.ledger.append(entries, told)[1], waiting
 
     def _committed(
         self,
         goal: str,
         events: list[RecordedEvent],
         own: list[RecordedEvent],
-        waiting: Sequence[Future],
+        waiting: list[Future],
         error: LedgerFailed | None,
     ) -> None:
         for one in waiting:

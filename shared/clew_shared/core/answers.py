@@ -53,7 +53,7 @@ class Verdict:
     at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Feedback:
     """The answer to a report; `known`: not reported before, `changed`: it changed the workspace, None if unknown."""
 
@@ -61,9 +61,6 @@ class Feedback:
     escalated_to: Level | None = None
     known: bool = True
     changed: bool | None = None
-
-
-NO_FEEDBACK = Feedback()
 
 
 def finished_event(

@@ -85,9 +85,9 @@ class Core(TreeCommands):
         if (flight := self.state.in_flight.get(seq)) is None:
             return Feedback(known=False)
         self._finish(seq, report, at)
-        heard = answers.NO_FEEDBACK if last else self._review(at)
-        changed = flight.action.changed
-        return Feedback(heard.intervention, heard.escalated_to, changed=changed)
+        feedback = Feedback() if last else self._review(at)
+        feedback.changed = flight.action.changed
+        return feedback
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
         """Judge and record what an agent has already done; refused means that it must not be done again."""
@@ -252,15 +252,15 @@ class Core(TreeCommands):
             if self.start_over(reason, event.at, advancing=journal.advances(self.state)):
                 return Feedback()
             return Feedback(escalated_to=self.fail(reason, event.at))
-        return answers.NO_FEEDBACK if told else self._review(event.at)
+        return Feedback() if told else self._review(event.at)
 
     def _review(self, at: float) -> Feedback:
         """Intervene if a streak calls for it, except for a runbook; what is ignored is a failure of the subtask."""
         if self.runbook or self.state.attempt.over:
-            return answers.NO_FEEDBACK
+            return Feedback()
         found = review(self.state, self.loops, self.calls)
         if found is None:
-            return answers.NO_FEEDBACK
+            return Feedback()
         kind, seq = found.intervention, self.emit(found.model_copy(update={"at": at}))
         line, steps = found.message.partition("\n")[0], found.steps or ()
         self.emit(ev.LoopDetected(at=at, loop=kind, evidence=line, of=seq, steps=steps))

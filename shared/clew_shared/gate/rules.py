@@ -226,14 +226,11 @@ FAILURE_CHARS, TEXT_CHARS = 300, 120
 
 
 def review(state: State, limits: LoopSettings, calls: AgentCalls = PROTOCOL) -> Intervened | None:
-    streaks = _streaks(state, limits, calls)
     said = {
         kind: _told(state, limits, kind, message, again=kind in state.loops.attention.raised)
-        for kind, message in streaks.items()
+        for kind, message in _streaks(state, limits, calls).items()
         if _is_due(state, kind)
     }
-    if not said:
-        return nothing_new(state, limits, calls)
     thoughts = said.get("theme") or said.get("repeated_planning")
     turns = said.get("no_progress") or said.get("stuck")
     return thoughts or nothing_new(state, limits, calls) or turns

@@ -106,8 +106,7 @@ def take_wait(memory: Memory, seq: int, label: Callable[[], str]) -> None:
     memory.step += 1
     cost = MILD if memory.waited else 0.0
     memory.waited = True
-    if _owe(memory, seq, 0.0, cost, by_itself=True):
-        _note(memory, seq, label())
+    _owe(memory, seq, label, 0.0, cost, by_itself=True)
 
 
 def is_new(memory: Memory, words: str) -> bool:
@@ -156,16 +155,14 @@ def take(memory: Memory, of: Outcome) -> float:
     cost = 0.0 if wrote and fresh else (1 - varied / 2) * MILD**excuses
     if known and known[1] != answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    head = of.head
-    _stay(memory, of, answer, head, failed=failed, cost=cost * MILD**renewed)
+    _stay(memory, of, answer, failed=failed, cost=cost * MILD**renewed)
     _keep(memory.asked, reading.asked, (memory.world, answer), FEW_MAX)
     gain = max(gain, wrote)
     memory.looks += by_itself
     if gain > NEWS:
-        memory.news = (_new_line(of, new, failed=failed) or head)[:TEXT_CHARS]
-    # a change deserves its test
-    if _owe(memory, of.seq, gain, cost, by_itself=by_itself or renewed):
-        _note(memory, of.seq, of.label())
+        memory.news = (_new_line(of, new, failed=failed) or memory.stay.text)[:TEXT_CHARS]
+    by_itself |= renewed  # a change deserves its test
+    _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself)
     return gain
 
 
@@ -273,16 +270,14 @@ def _is_about_another(memory: Memory, reading: Reading) -> bool:
     return other
 
 
-def _stay(
-    memory: Memory, of: Outcome, answer: str, head: str, *, failed: bool, cost: float
-) -> None:
+def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float) -> None:
     """Take in an answer that stays, to one question or as an error whatever is done."""
     key = answer if failed else of.reading.asked
     last = memory.stays.get(key, Stay())
     idle = memory.taught <= last.since and (failed or memory.worked <= last.since)
     if cost and idle and of.text:  # nothing at all was learned meanwhile; no answer is no bad news
         cost = max(cost, MILD)
-    now = Stay(0.0, answer, 1, memory.step, (of.seq,), head)
+    now = Stay(0.0, answer, 1, memory.step, (of.seq,), of.head)
     if last.answer == answer:
         now.owed, now.times = last.owed + cost, last.times + 1
         now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
@@ -291,8 +286,9 @@ def _stay(
     memory.stay = now
 
 
-def _owe(memory: Memory, seq: int, gain: float, cost: float, *, by_itself: bool) -> bool:
-    """Take in what a step brought and cost; return whether it is to be noted as one that brought nothing."""
+def _owe(
+    memory: Memory, seq: int, label: Callable[[], str], gain: float, cost: float, *, by_itself: bool
+) -> None:
     debt, told, keeps = memory.debt, memory.told, 1 - gain * gain
     debt.steps = debt.steps * keeps + cost * (1 - gain)
     debt.shares *= keeps
@@ -301,9 +297,9 @@ def _owe(memory: Memory, seq: int, gain: float, cost: float, *, by_itself: bool)
     if gain > NEWS:
         memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
         memory.warned, memory.firm, memory.looks = False, 0, 0
-        return False
-    memory.firm += bool(cost) and not by_itself
-    return bool(cost)
+    elif cost:
+        memory.firm += not by_itself
+        _note(memory, seq, label())
 
 
 def _note(memory: Memory, seq: int, label: str) -> None:

@@ -43,9 +43,7 @@ _LABEL_CHARS: Final = 24
 
 def laid_out(text: str) -> str:
     """Return a text in lower case without colours and escapes."""
-    text = text.lower()
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
+    text = _ESCAPES.sub("", text.lower()) if "\x1b" in text else text.lower()
     if "\\" in text:
         text = text.replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
     return text.replace("\r", "\n")
@@ -330,16 +328,10 @@ def _kind(head: str, *, failed: bool) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    found: list[str] = []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _texts(one)]
     if isinstance(value, list | tuple):
-        found.append(" ".join(map(str, value)))
-    elif isinstance(value, dict):
-        value = value.values()
-    else:
-        return [value] if isinstance(value, str) else found
-    for one in value:
-        if isinstance(one, str):
-            found.append(one)
-        elif isinstance(one, list | tuple | dict):
-            found += _texts(one)
-    return found
+        return [" ".join(map(str, value)), *(text for one in value for text in _texts(one))]
+    return []

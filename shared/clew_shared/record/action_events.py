@@ -175,7 +175,8 @@ class ActionFinished(GoalEvent, frozen=True):
     def end(self, action: Action) -> None:
         action.result, action.exit_code = self.result, self.exit_code
         action.duration_s, action.changed = self.duration_s, self.changed
-        action.paths = self.touched.paths
+        if self.touched.own:
+            action.paths = self.touched.paths
 
     def world_after(self, loops: Loops, signature: str) -> str:
         """Return the name of the world that this outcome leads to (docs/loops.md, Terms).
@@ -306,9 +307,8 @@ def action_of(
 ) -> Action:
     """Return the action that begins with event number `seq`, in the subtask at `place`."""
     run = e.run if isinstance(e, ActionAllowed) else 1
-    begun = (e.tool, e.args, result, seq, iso(e.at))
-    action = Action(*begun, epoch=e.epoch, attempt=e.attempt, run=run)
-    action.task_idx, action.subtask_idx = place
+    action = Action(e.tool, e.args, result, seq, iso(e.at), epoch=e.epoch, attempt=e.attempt)
+    action.task_idx, action.subtask_idx, action.run = *place, run
     return action
 
 

@@ -31,8 +31,6 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
     @property
     def paths(self) -> tuple[str, ...]:
         """The first names that the goal changed, quoted."""
-        if not self.own:
-            return ()
         names = [name for name, _ in self.own[:PATHS_MAX]]
         lengths = accumulate(len(name) for name in names)
         return tuple(

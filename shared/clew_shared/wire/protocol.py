@@ -239,7 +239,7 @@ def parse(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
-        text = line.decode().strip(_BLANK)
+        text = line.decode().strip(" \t\r\n")
         message, end = _READER.raw_decode(text)
         if end < len(text):
             _READER.decode(text)  # raises, and says where more follows
@@ -262,7 +262,6 @@ def _finite(number: str) -> float:
     return value
 
 
-_BLANK = " \t\r\n"
 _READER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
