@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.ledger import lock
+from clew_daemon.ledger.ledger import Future, Told
 from clew_shared.ledger.errors import LedgerFailed, LedgerState, NewEvent
 from clew_shared.ledger.reader import EventRow
 
@@ -36,11 +37,20 @@ class Disk:
 class Job:
     """What becomes durable together."""
 
-    done: asyncio.Future[None]
-    told: Any = None
+    done: Future
+    told: Told = None
     rows: list[EventRow] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshot: tuple[str, tuple[int, int, bytes]] | None = None
+
+    def end(self, error: LedgerFailed | None = None) -> None:
+        if error and not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()
+        elif not self.done.done():
+            self.done.set_result(None)
+        if self.told:
+            self.told(error)
 
 
 class SimLedger:
@@ -70,9 +80,7 @@ class SimLedger:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def append(
-        self, entries: Sequence[NewEvent], told: Any = None
-    ) -> tuple[list[int], asyncio.Future[None]]:
+    def append(self, entries: Sequence[NewEvent], told: Told = None) -> tuple[list[int], Future]:
         if self._error:
             raise self._error
         job = Job(self._loop.create_future(), told)
@@ -157,10 +165,7 @@ class SimLedger:
             self._on_state(self.state)
         told, self._told = self._told, []
         for job in told:
-            if not job.done.done():
-                job.done.set_result(None)
-                if job.told:
-                    job.told(None)
+            job.end()
         if self._jobs:
             self._begin()
 
@@ -171,11 +176,7 @@ class SimLedger:
         self._error = LedgerFailed(PATH, "cannot be written", "repair the disk")
         self.state = LedgerState.FAILED
         for job in self._told + self._batch + self._jobs:
-            if not job.done.done():
-                job.done.set_exception(self._error)
-                job.done.exception()
-                if job.told:
-                    job.told(self._error)
+            job.end(self._error)
         self._batch, self._jobs = [], []
         self._on_state(self.state)
 

@@ -102,13 +102,12 @@ class Ledger(ReadSide):
             undo.pop_all()
             return opened
 
-    def begin(self) -> asyncio.AbstractEventLoop:
+    def begin(self) -> None:
         """Start the thread for this event loop, once; raises RuntimeError if no thread can be started."""
         if self._loop is None:
             loop = asyncio.get_running_loop()
             self._thread.start()
             self._loop = loop
-        return self._loop
 
     def append(self, entries: Sequence[NewEvent], told: Told = None) -> tuple[list[int], Future]:
         """Append entries; returns their seqs and a future that is done when all are durable, when `told` is called.

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import structlog
 
-from clew_daemon.ledger.ledger import Ledger
+from clew_daemon.ledger.ledger import Future, Ledger
 from clew_daemon.logs.setup import together
 from clew_daemon.record import eventlog
 from clew_daemon.record.store import SNAPSHOT_EVERY
@@ -32,7 +32,6 @@ ANNOUNCE_S = 0.02  # how long the events of steps are collected before listeners
 T = TypeVar("T")
 _STEPS = frozenset({"action_allowed", "action_finished"})
 
-Future = asyncio.Future[None]
 Listener = Callable[[str, list[RecordedEvent]], None]
 """Is called with a goal ("" for the daemon) and its events, in order, once they are durable."""
 
@@ -104,8 +103,8 @@ class GoalEvents:
         if last := self._commits.get(goal):
             done, waiting = last
             if not done.done():  # each has its own: one that is cancelled is so for nobody else
-                done = done.get_loop().create_future()
-                waiting.append(done)
+                waiting.append(done.get_loop().create_future())
+                await waiting[-1]
             await done
 
     def is_committing(self, goal: str) -> bool:
@@ -140,9 +139,7 @@ class GoalEvents:
         error: LedgerFailed | None,
     ) -> None:
         for one in waiting:
-            if error and not one.done():
-                one.set_exception(error)
-            elif not one.done():
+            if not one.done():
                 one.set_result(None)
         if error:
             return  # the ledger reports its failure itself; `commit` raises it for those who await it later

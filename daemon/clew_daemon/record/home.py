@@ -34,11 +34,6 @@ def is_other(before: HomeKnown | None, now: HomeKnown) -> bool:
     return before is not None and not before.identity.is_same(now.identity)
 
 
-def has_changed(before: HomeKnown | None, now: HomeKnown) -> bool:
-    """Return whether the recorded home is outdated."""
-    return before is None or before.model_copy(update={"at": now.at}) != now
-
-
 def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether recorded process numbers still denote the same processes."""
     if before is None or is_other(before, now):

@@ -15,6 +15,7 @@ from clew_shared.record.moment import iso
 from clew_shared.text.words import action_text
 from clew_shared.views import publish as views
 
+Json = dict[str, Any]
 _FACTS = {"intervention", "again", "debt", "since_gain", "last_gain", "steps", "stays"}
 
 
@@ -97,12 +98,10 @@ class _LoopFold(EventFold[tuple[int, views.View]]):
         return seq, views.loop_view(event, *self._at)
 
 
-def loops(
-    ledger: ReadSide, goal: str | None, limit: int | None
-) -> tuple[list[dict[str, Any]], bool]:
+def loops(ledger: ReadSide, goal: str | None, limit: int | None) -> tuple[list[Json], bool]:
     """Return the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
     goals = ledger.goals_with_loops() if goal is None else [goal]
-    every: list[dict[str, Any]] = [
+    every: list[Json] = [
         {"goal": of, "seq": seq, **one}
         for of in goals
         for seq, one in catch_up(_LoopFold(), ledger, of)
@@ -118,15 +117,13 @@ def event_at(ledger: ReadableEvents, goal: str, seq: int) -> ev.Event | None:
     return decode(row.body) if row is not None and row.seq == seq else None
 
 
-def findings(
-    ledger: ReadSide, goal: str | None, limit: int | None
-) -> tuple[list[dict[str, Any]], bool]:
+def findings(ledger: ReadSide, goal: str | None, limit: int | None) -> tuple[list[Json], bool]:
     """Return the last loops as `loops` does, with the fields of `intervened`."""
     found, more = loops(ledger, goal, limit)
     return [{**one, **_told(ledger, one)} for one in found], more
 
 
-def _told(ledger: ReadSide, entry: dict[str, Any]) -> dict[str, object]:
+def _told(ledger: ReadSide, entry: Json) -> dict[str, object]:
     """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
     loop = event_at(ledger, entry["goal"], entry["seq"])
     of = getattr(loop, "of", 0) or entry["seq"] - 1

@@ -66,18 +66,15 @@ def _bytes(value: Json) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _cut(value: Any, chars: int) -> Any:
+def _cut(value: Any, chars: int, key: str = "") -> Any:
     match value:
+        case dict() if key == "args":  # of any shape, as an agent proposed them
+            return plain_args(value, chars)
         case str():
             return without_middle(value, chars)
         case list():
             return [_cut(one, chars) for one in value]
         case dict():
-            return {k: one if k in WHOLE else _cut_field(k, one, chars) for k, one in value.items()}
+            return {k: one if k in WHOLE else _cut(one, chars, k) for k, one in value.items()}
         case _:
             return value
-
-
-def _cut_field(key: str, value: Any, chars: int) -> Any:
-    is_args = key == "args" and isinstance(value, dict)  # of any shape, as an agent proposed them
-    return plain_args(value, chars) if is_args else _cut(value, chars)

@@ -153,7 +153,7 @@ class WorkspaceVisit:
         if before is None or now is None:
             return GitView(moved=None, git_gone=before is not None, staged=False)
         moved = None
-        if before.has_moved_to(now):
+        if (before.branch, before.commit) != (now.branch, now.commit):
             was, is_now = ({"branch": at.branch, "commit": at.commit} for at in (before, now))
             commits = list[str]()  # newest first
             if before.commit and now.commit and before.commit != now.commit:

@@ -284,17 +284,14 @@ class Core(TreeCommands):
 
         UNKNOWN is news only after an action of unknown effect, or `unseen_work`: that of an agent without a report.
         """
-        before = self.state.loops.world
-        uncertain = unseen_work or self._is_unsettled()
-        news = uncertain if world == UNKNOWN else world not in (before, self.state.loops.measured)
+        before, subtask = self.state.loops.world, self.state.subtask
+        cut_off = [a for a in subtask.actions[-1:] if a.result == "interrupted"] if subtask else []
+        news = world not in (before, self.state.loops.measured)
+        if world == UNKNOWN:
+            news = unseen_work or not before or bool(cut_off)
         if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.loops.world != before
-
-    def _is_unsettled(self) -> bool:
-        """Return whether nothing is known of the world yet, or the last action was interrupted."""
-        last = self.state.subtask.actions[-1:] if self.state.subtask else []
-        return not self.state.loops.world or any(a.result == Result.INTERRUPTED for a in last)
 
     def drop_claim(self, world: str, at: float) -> None:
         if world and self.goes_by_a_claim:

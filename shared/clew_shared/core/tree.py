@@ -21,14 +21,6 @@ Tasks = tuple[PlannedTask, ...]
 Checks = Sequence[tuple[str, str]]  # names and commands
 
 
-def unknown_number(state: State, level: str | None, covers: Covers) -> str:
-    """Return what is wrong with the numbers of pending subtasks that a plan covers, "" for nothing."""
-    pending = len(state.replaceable(level)) if level else 0
-    wrong = [] if covers == "all" else [n for n in covers if not 0 < n <= pending]
-    could = f"but {pending} subtasks are pending that this plan could replace"
-    return f"`covers` has the number {wrong[0]}, {could}" if wrong else ""
-
-
 def replan_event(
     state: State, tasks: Tasks, level: Literal["task", "goal"], covers: Covers, at: float
 ) -> Planned:
@@ -195,7 +187,10 @@ class TreeCommands(GoalJournal):
             return f"the goal {what}; {only}"
         if replan == "task" and len(tasks) != 1:
             return f"a replan of the task takes exactly one task, not {len(tasks)}"
-        return unknown_number(state, replan, covers)
+        pending = len(state.replaceable(replan)) if replan else 0
+        wrong = [] if covers == "all" else [n for n in covers if not 0 < n <= pending]
+        could = f"but {pending} subtasks are pending that this plan could replace"
+        return f"`covers` has the number {wrong[0]}, {could}" if wrong else ""
 
     def _waits_for_person(self) -> str:
         return f"the goal waits for a person: {self.state.reason}"

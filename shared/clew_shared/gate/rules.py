@@ -285,11 +285,10 @@ def nothing_new(state: State, limits: LoopSettings, calls: AgentCalls) -> Interv
     """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
     memory, patience = state.loops.scope.memory, patience_of(state, limits)
     why = due(memory, patience, limits.repeat_limit) if patience else ""
-    if not why:
-        return None
-    before = [one for one in state.loops.findings if one.stays and one.seq > state.attempt.seq]
+    since, found = state.attempt.seq, state.loops.findings if why else ()
+    before = [one for one in found if one.stays and one.seq > since]
     told = [one.times for one in before if one.stays == memory.stay.text]
-    if why == "stays" and told and memory.stay.times < told[-1] + told[0]:
+    if not why or (why == "stays" and told and memory.stay.times < told[-1] + told[0]):
         return None
     warned = memory.warned if why == "debt" else told
     again = bool(memory.firm and warned)

@@ -71,8 +71,8 @@ LINES_MAX, LINE_CHARS, ERROR_CHARS = 100, 240, 160
 NUMBERS_MAX, ROWS_MAX = 8, 12  # the numbers that are compared of a line, and the lines of an answer
 WORDS_MAX, WORD_MIN = 64, 3
 NAMES_MAX, DIGITS_MAX = 40, 100
-STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 COMMANDS: Final = ("command", "cmd", "script")
+STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 # A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
 _TEMPORARY: Final = (
     *("429", " 502", " 503", " 504", "too many requests", "rate limit", "rate_limit", "ratelimit"),
@@ -132,13 +132,15 @@ def read(
     text = _text_of(given)
     lines, bones = unstamped(rows_of(text) or ["nothing"])
     own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
-    differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
+    differ = [at for at, bone in enumerate(bones) if bone != lines[at]][:ROWS_MAX]
     pairs = "\n".join(f"{line}\n{bone}" for line, bone in zip(lines, bones, strict=True))
     return Reading(
-        asked=hashed(_question(tool, args)),
+        asked=hashed(f"{tool} {_WRITER.encode(_loose(args))}"),
         about="".join(map(hashed, targets(args))),
         lines=_hashes(_bytes(pairs).split(b"\n")),
-        numbers={at: _numbers(lines[at]) for at in differ[:ROWS_MAX]},
+        numbers={
+            at: tuple(map(_value, _MEASURE.findall(lines[at])[:NUMBERS_MAX])) for at in differ
+        },
         words=_words("\n".join(lines), own),
         claim=hashed("\0".join([signature, *sorted(set(bones))])),
         raw=hashed(given),
@@ -228,18 +230,10 @@ def _stamp(bones: list[str]) -> int:
     return words.count(" ") + 1 if space and "#" in words else 0
 
 
-def _numbers(line: str) -> tuple[float, ...]:
-    return tuple(map(_value, _MEASURE.findall(line)[:NUMBERS_MAX]))
-
-
 def _value(number: str) -> float:
     """Return a number, 0 for versions and for what no float can hold, since JSON has no infinity."""
     plain = number.replace(",", "")
     return float(plain) if len(plain) <= DIGITS_MAX and plain.count(".") < 2 else 0.0
-
-
-def _question(tool: str, args: Mapping[str, Any]) -> str:
-    return f"{tool} {_WRITER.encode(_loose(args))}"
 
 
 def _loose(value: Any, key: str = "") -> Any:

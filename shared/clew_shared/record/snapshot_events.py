@@ -35,10 +35,6 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
     staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
     staged_total: int = -1  # of these, -1 where that is not known
 
-    def has_moved_to(self, now: "GitPlace") -> bool:
-        """Return whether HEAD is elsewhere now; the index is its user's to arrange."""
-        return (self.branch, self.commit) != (now.branch, now.commit)
-
 
 class SnapshotTaken(GoalEvent, frozen=True):
     """A snapshot of the workspace is in the goal's store."""

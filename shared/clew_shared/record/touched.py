@@ -24,11 +24,6 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
         return self.own_total != len(self.own)
 
     @property
-    def foreign_cut(self) -> bool:
-        """More may have been changed by someone else than is listed."""
-        return self.foreign_total != len(self.foreign)
-
-    @property
     def paths(self) -> tuple[str, ...]:
         """The first names that the goal changed, quoted."""
         names = [name for name, _ in self.own[:PATHS_MAX]]

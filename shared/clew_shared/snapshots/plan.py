@@ -209,7 +209,7 @@ class _Window:
         self.own |= dict(touched.own)
         self.foreign |= set(touched.foreign)
         self.all_own |= touched.own_cut
-        self.all_foreign |= touched.foreign_cut
+        self.all_foreign |= touched.foreign_total != len(touched.foreign)  # more than is listed
         self.left |= touched.left
 
     def closed(self, list_of: Listed) -> tuple[set[str], set[str], set[str]]:

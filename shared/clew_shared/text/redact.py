@@ -174,12 +174,10 @@ def _without_value(found: re.Match[str]) -> str:
 
 def redacted(value: Any) -> Any:
     """Return JSON values with their texts redacted; what holds no key is returned as it is."""
-    if isinstance(value, str):
-        return redact(value)
     whole = repr(value)  # a text in it is written as it is, unless a backslash is needed
-    if "\\" not in whole and not _has_hint(whole) and _without_hidden(whole) == whole:
-        return value
-    return _redacted(value)
+    if "\\" in whole or _has_hint(whole) or _without_hidden(whole) != whole:
+        return _redacted(value)
+    return value
 
 
 def _redacted(value: Any) -> Any:
