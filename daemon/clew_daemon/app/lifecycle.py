@@ -168,9 +168,7 @@ class App:
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
         self._housekeeping = housekeeping.Housekeeping(daemon, watch, retention, stores)
-        if (
-            before is None or before.model_copy(update={"at": now.at}) != now
-        ):  # on a full disk, nothing else has to wait for this
+        if not before or before.model_copy(update={"at": now.at}) != now:  # nothing waits for this
             self._housekeeping.run(goals.emit_own([now]))
         end_leftovers(goals, ours=home.is_same_process_space(before, now))
         try:

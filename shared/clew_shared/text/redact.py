@@ -175,9 +175,8 @@ def _without_value(found: re.Match[str]) -> str:
 def redacted(value: Any) -> Any:
     """Return JSON values with their texts redacted; what holds no key is returned as it is."""
     whole = repr(value)  # a text in it is written as it is, unless a backslash is needed
-    if "\\" in whole or _has_hint(whole) or _without_hidden(whole) != whole:
-        return _redacted(value)
-    return value
+    may_hold = "\\" in whole or _has_hint(whole) or _without_hidden(whole) != whole
+    return _redacted(value) if may_hold else value
 
 
 def _redacted(value: Any) -> Any:

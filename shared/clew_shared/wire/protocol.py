@@ -241,8 +241,7 @@ def parse(line: bytes) -> dict[str, Any]:
     try:
         text = line.decode().strip(" \t\r\n")
         message, end = _READER.raw_decode(text)
-        if end < len(text):
-            _READER.decode(text)  # raises, and says where more follows
+        message = message if end == len(text) else _READER.decode(text)  # says where more follows
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
