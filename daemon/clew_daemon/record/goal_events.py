@@ -95,9 +95,9 @@ class GoalEvents:
         self._append("", [], events)
         await self._committed_of("")
 
-    async def commit(self, core: Core) -> None:
+    def commit(self, core: Core) -> Coroutine[object, object, None]:
         """Wait until all that the goal has emitted is durable."""
-        await self._committed_of(core.state.goal_id)
+        return self._committed_of(core.state.goal_id)
 
     async def _committed_of(self, goal: str) -> None:
         if last := self._commits.get(goal):

@@ -52,7 +52,7 @@ def laid_out(text: str) -> str:
 @lru_cache(maxsize=8)
 def masked(text: str) -> str:
     """Return a text without times, durations and ids: `<t>`, `<d>` and `<id>` stand in their place."""
-    return _VARIES.sub(_mask, text)
+    return _VARIES.sub(_mask, text) if _NUMBER.search(text) else text  # all of these have a digit
 
 
 def _mask(found: re.Match[str]) -> str:
