@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.ledger import lock
-from clew_daemon.ledger.ledger import Future, Told
 from clew_shared.ledger.errors import LedgerFailed, LedgerState, NewEvent
 from clew_shared.ledger.reader import EventRow
 
@@ -37,20 +36,10 @@ class Disk:
 class Job:
     """What becomes durable together."""
 
-    done: Future
-    told: Told = None
+    done: asyncio.Future[None]
     rows: list[EventRow] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshot: tuple[str, tuple[int, int, bytes]] | None = None
-
-    def end(self, error: LedgerFailed | None = None) -> None:
-        if error and not self.done.done():
-            self.done.set_exception(error)
-            self.done.exception()
-        elif not self.done.done():
-            self.done.set_result(None)
-        if self.told:
-            self.told(error)
 
 
 class SimLedger:
@@ -78,12 +67,11 @@ class SimLedger:
         self._error: LedgerFailed | None = None
         self.state = LedgerState.OK
 
-    # -- writing -------------------------------------------------------------------------------------
-
-    def append(self, entries: Sequence[NewEvent], told: Told = None) -> tuple[list[int], Future]:
+    def append(self, entries: Sequence[NewEvent], told: Any = None) -> tuple[list[int], Any]:
         if self._error:
             raise self._error
-        job = Job(self._loop.create_future(), told)
+        job = Job(self._loop.create_future())
+        job.done.add_done_callback(lambda f: told(f.exception()) if told else None)
         for entry in entries:
             self._next += 1
             job.rows.append(EventRow(self._next, entry.goal, 0, entry.kind, entry.body, b""))
@@ -165,7 +153,8 @@ class SimLedger:
             self._on_state(self.state)
         told, self._told = self._told, []
         for job in told:
-            job.end()
+            if not job.done.done():
+                job.done.set_result(None)
         if self._jobs:
             self._begin()
 
@@ -176,7 +165,9 @@ class SimLedger:
         self._error = LedgerFailed(PATH, "cannot be written", "repair the disk")
         self.state = LedgerState.FAILED
         for job in self._told + self._batch + self._jobs:
-            job.end(self._error)
+            if not job.done.done():
+                job.done.set_exception(self._error)
+                job.done.exception()
         self._batch, self._jobs = [], []
         self._on_state(self.state)
 
