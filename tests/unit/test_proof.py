@@ -17,6 +17,7 @@ from clew_worker.executor.proof.sources import (
     deciding,
     is_data,
     judges,
+    named_tests,
     signs,
     with_old_tests,
 )
@@ -60,6 +61,19 @@ MANIFESTS = [
 def test_of_a_manifest_only_the_part_judges_that_says_how_things_run(name, old, new, expected):
     before, now = (text if text is None else text.encode() for text in (old, new))
     assert judges(name, before, now, NOT_GIVEN) is expected
+
+
+NAMING = [
+    ("pytest.ini", "[pytest]\npython_files = check_*.py *.py\n", ["check_*.py"]),
+    ("pyproject.toml", "[tool.pytest.ini_options]\npython_files = ['*_suite.py']", ["*_suite.py"]),
+    ("package.json", '{"jest": {"testMatch": ["**/*.proof.js", "<rootDir>/src/**/*.js"]}}', ["*.proof.js"]),
+    ("setup.cfg", "[", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "text", "expected"), NAMING)
+def test_a_runners_own_config_names_files_of_tests(config, text, expected):
+    assert named_tests(config, text.encode()) == expected
 
 
 @pytest.mark.parametrize("path", ["json.py", "pytest.py", "pluggy/__init__.py"])

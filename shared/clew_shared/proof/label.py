@@ -121,10 +121,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the goal itself allows: `steps` are a person's own, files that match `may_change` count as they were left.
-
-    With `setup` the checks always run in a view.
-    """
+    """What the goal itself allows: a person's own `steps`, changes of some files; with `setup` a view is always due."""
 
     may_change: tuple[str, ...] = ()
     steps: bool = False

@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import filterfalse
 from pathlib import Path
@@ -61,8 +61,7 @@ class Changes:
 
     @property
     def work(self) -> list[str]:
-        judging = set(self.judging)
-        return [path for path in self.all if path not in judging]
+        return list(self.all.keys() - set(self.judging))
 
     def sort(self, patterns: rules.Patterns, read: Read) -> None:
         """Find out which judge, and what the others do."""
@@ -86,21 +85,17 @@ class Changes:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
         mixed, is_data = sources.with_old_tests(path, old, new), sources.is_data(path)
-        if mixed is not None:
-            self.mixed[path] = mixed
         lost = sources.tests_lost(old, new) if mixed is None else 0
         watches, odd = sources.signs(old, new)
         if new is None and now and not is_data:
             odd = "too large to be looked at"
-        names = {
-            "mixed": path if mixed is not None else "",
-            "within": path if lost > 0 else "",
-            "watches": watches and f"{path}: {watches}",
-            "odd": odd and f"{path}: {odd}",
-            "data": path if before and is_data else "",
-        }
-        for kind, name in names.items():
-            self.told[kind] += [name] if name else []
+        if mixed is not None:
+            self.mixed[path] = mixed
+            self.told["mixed"].append(path)
+        self.told["within"] += [path] if lost > 0 else []
+        self.told["watches"] += [f"{path}: {watches}"] if watches else []
+        self.told["odd"] += [f"{path}: {odd}"] if odd else []
+        self.told["data"] += [path] if before and is_data else []
         return lost
 
 
@@ -119,7 +114,13 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             room -= len(data or b"")
             return data
 
-        found.sort(rules.Patterns(request.judges, request.ignore), read)
+        # as it was at the start: what a config names later is a change of that config
+        at_top = store.names("ls-tree", f"{request.base}:{FILES}", "--", *sources.NAMING)
+        named = list(request.judges)
+        for head, _, name in (line.partition("\t") for line in at_top):
+            _, kind, blob = head.split()
+            named += sources.named_tests(name, read(Entry(_FILE, blob))) if kind == "blob" else ()
+        found.sort(rules.Patterns(tuple(named), request.ignore), read)
     return found
 
 
@@ -180,12 +181,11 @@ class Prover:
         index = Index(self._index(), root, lambda name: ".git" in name.split("/"), 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
-    def _store(self, index: str = "", work_tree: str = "") -> SnapshotStore:
-        store = SnapshotStore(self._folder, self._git, index=index, work_tree=work_tree)
-        return store.within(LOOK_S)
+    def _store(self) -> SnapshotStore:
+        return SnapshotStore(self._folder, self._git).within(LOOK_S)
 
     def _index(self) -> SnapshotStore:
-        return self._store(str(self._folder / "index"), str(self._root))
+        return replace(self._store(), index=str(self._folder / "index"), work_tree=str(self._root))
 
     def look(self, request: LookRequest, starter: int) -> LookDone:
         """Return what judges and was changed since the goal's start; `fault` is why that cannot be said."""
@@ -267,10 +267,7 @@ class Prover:
                 self._put(path, None if noted is None else (mode, base64.b64decode(noted)))
 
     def _drop_compiled(self, since: float) -> None:
-        """Remove what Python has compiled since the goal began, of files in snapshots and of runners that were there.
-
-        Their sources may say otherwise.
-        """
+        """Remove what Python has compiled since then of files in snapshots and of runners: it may say anything."""
         names = [*self._index().names("ls-files"), *tools.Note.read(self._folder).tools]
         for folder in {name.rpartition("/")[0] for name in names if name.endswith(".py")}:
             for path in (self._root / folder / "__pycache__").glob("*"):
@@ -279,10 +276,7 @@ class Prover:
                         path.unlink()
 
     def _put(self, path: str, wanted: tuple[int, bytes] | None) -> None:
-        """Put a file with its mode, or nothing, in the place of whatever is there.
-
-        No link is followed on the way to a file: it may lead out of the view.
-        """
+        """Put a file with its mode, or nothing, in the place of whatever is there; no link leads a file elsewhere."""
         if wanted is None:
             _remove(self._root / path)
             return
@@ -336,19 +330,14 @@ def _in_memory() -> list[str]:
 
 
 def _alive(starter: int) -> list[str]:
-    """Return the command lines of what the goal has left running: all below the cell's guard but the executor's own.
-
-    One that has overwritten its own is named as the kernel names it.
-    """
+    """Return the command lines, or names, of what the goal has left running: below the guard, not the executor's."""
     found = []
     for pid in {*descendants(os.getppid())} - {os.getpid(), starter}:
         with contextlib.suppress(OSError):
-            line, name, state = (
-                Path(f"/proc/{pid}/{of}").read_bytes() for of in ("cmdline", "comm", "stat")
-            )
+            files = (Path(f"/proc/{pid}/{of}") for of in ("cmdline", "comm", "stat"))
+            line, name, state = map(Path.read_bytes, files)
             if state.rpartition(b")")[2].split()[:1] != [b"Z"]:
-                shown = line.replace(b"\0", b" ").strip() or name.strip()
-                found.append(os.fsdecode(shown)[:80])
+                found.append(os.fsdecode(line.replace(b"\0", b" ").strip() or name.strip())[:80])
     return sorted(found)
 
 

@@ -107,28 +107,54 @@ _BUILD_FILES = (
     "Gemfile",
     "mix.exs",
 )
-MANIFESTS: Mapping[str, tuple[Callable[[str], object], str]] = {
-    **dict.fromkeys(("package.json", "composer.json", "deno.json"), (json.loads, _PACKAGE)),
-    "pyproject.toml": (tomllib.loads, _PYPROJECT),
-    "Cargo.toml": (tomllib.loads, _CARGO),
-    "setup.cfg": (_ini, "(?!metadata|options)"),
-    "go.mod": (_lines, _GO_MOD),
-    **dict.fromkeys(_BUILD_FILES, (_lines, _RUNS)),
+MANIFESTS: Mapping[str, str] = {
+    **dict.fromkeys(("package.json", "composer.json", "deno.json"), _PACKAGE),
+    "pyproject.toml": _PYPROJECT,
+    "Cargo.toml": _CARGO,
+    "setup.cfg": "(?!metadata|options)",
+    "go.mod": _GO_MOD,
+    **dict.fromkeys(_BUILD_FILES, _RUNS),
 }
-"""How a manifest is read, by its name, and which of its keys, or lines, say how things are run."""
+"""Which keys of a manifest, or lines, say how things are run."""
+NAMING: Mapping[str, str] = {
+    "pytest.ini": "pytest/python_files/",
+    "tox.ini": "pytest/python_files/",
+    "setup.cfg": "tool:pytest/python_files/",
+    "pyproject.toml": "tool/pytest/ini_options/python_files/",
+    "package.json": "jest/testMatch/",
+}
+"""By which key a config at the top names the files of tests."""
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "ini": _ini,
+    "cfg": _ini,
+}
+_TELLING = re.compile(r"(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
+
+
+def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
+    """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read."""
+    read = _READERS.get(name.rpartition(".")[2], _lines)
+    try:
+        return sorted(_nested(read(data.decode(errors="surrogateescape"))), key=itemgetter(0))
+    except (ValueError, RecursionError, configparser.Error):
+        return None
 
 
 def part(name: str, data: bytes | None) -> object:
     """Return the part of a manifest that judges, all of it where it cannot be read, None where there is none."""
-    if data is None or name not in MANIFESTS:
-        return None
-    read, judging = MANIFESTS[name]
-    try:
-        found = sorted(_nested(read(data.decode(errors="surrogateescape"))), key=itemgetter(0))
-    except (ValueError, RecursionError, configparser.Error):
+    if data is None or (found := _pairs(name, data)) is None:
         return data
-    is_told = re.compile(judging, re.VERBOSE).match
+    is_told = re.compile(MANIFESTS[name], re.VERBOSE).match
     return [pair for pair in found if is_told(pair[0])]
+
+
+def named_tests(name: str, data: bytes | None) -> list[str]:
+    """Return the names that a config of a runner gives to files of tests, but for those of all files, like `*.py`."""
+    given = dict(_pairs(name, data or b"") or ()).get(NAMING[name], "")
+    names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    return [one.rpartition("/")[2] for one in map(str, names) if _TELLING.fullmatch(one)]
 
 
 # -- tests within sources --------------------------------------------------------------------------

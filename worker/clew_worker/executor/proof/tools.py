@@ -77,7 +77,11 @@ def noted(root: Path, ignored: list[str]) -> Note:
 
 def home_config(home: Path) -> list[str]:
     """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
-    found = _judging(home, [("", True)] if home.name else [], _of_home)
+    found = _judging(
+        home,
+        [("", True)] if home.name else [],
+        lambda path, name, *_: None if _PLAIN.fullmatch(path + name) else True,
+    )
     return sorted(one or "." for one, _ in islice(found, _HOME_MAX))
 
 
@@ -113,10 +117,6 @@ def _judging(
         for name, is_folder in entries.items():
             if (said := judged(path, name, entries, whole)) is not None:
                 todo.append((f"{path}{name}/" if is_folder else f"{path}{name}", said))
-
-
-def _of_home(path: str, name: str, _beside: Mapping[str, bool], _whole: bool) -> bool | None:
-    return None if _PLAIN.fullmatch(path + name) else True
 
 
 def _of_tools(path: str, name: str, beside: Mapping[str, bool], whole: bool) -> bool | None:
