@@ -252,7 +252,7 @@ class Prover:
             "work": found.work,
         }[request.take]
         with contextlib.closing(StoredContents(self._store())) as contents:
-            for path in filterfalse(kept, wanted):
+            for path in sorted(filterfalse(kept, wanted)):  # a link, then what was below it
                 was = found.all[path][0]
                 self._put(path, was and (was.mode, contents.read(was.id)))
         for path, data in found.mixed.items() if request.take in ("judges", "data") else ():
