@@ -310,7 +310,8 @@ class Clew:
         """The goal's executor, the payload of a cell, by its title: what it works in shows root alone."""
         assert self.daemon is not None
         cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
-        found = [pid for pid in cells if title(pid).startswith(f"clew: executor {goal} ")]
+        names = (f"clew: executor {goal} ", f"clew: view {goal} ")
+        found = [pid for pid in cells if title(pid).startswith(names)]
         assert len(found) == 1, [(pid, title(pid)) for pid in cells]
         return found[0]
 
