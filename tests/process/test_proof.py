@@ -172,7 +172,8 @@ def test_where_the_kernel_lists_no_children_they_are_found_and_stopped_all_the_s
             monkeypatch.setattr(children, "HAS_LISTS", False)
             monkeypatch.delattr(Path, "read_text")
             assert children.tree(agent.pid) == [agent.pid, below.pid]
-            epoch = SimpleNamespace(own_tools=True, cells=[agent])
+            cell = SimpleNamespace(pid=agent.pid, guard=agent)
+            epoch = SimpleNamespace(own_tools=True, cells=[cell])
             with stopped(epoch):
                 for pid in (agent.pid, below.pid):
                     while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
