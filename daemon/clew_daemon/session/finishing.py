@@ -46,6 +46,7 @@ class Finishing:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
         epoch, state, summary = self._epoch, self._epoch.core.state, redact(p.summary)
         if state.ended:
+            await epoch.commit()  # a person may have ended it a moment ago
             accepted = (state.goal.status == "completed") == p.success
             return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
         if not p.success:
