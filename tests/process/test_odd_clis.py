@@ -83,9 +83,9 @@ def goals_of(coder, bodies, front="", **config):
 MUST_FIX = [
     ("sys.exit('unexpected argument')", "exited with 1 at once: unexpected argument"),
     ("for n in range(9): print('hello', n)", "none of them an event that clew knows"),
-    ("sys.exit('Error: spawn /x/bin/codex EACCES')", "cannot go on: spawn /x/bin/codex"),
-    ("sys.exit('Error: Missing optional dependency x. Reinstall it')", "cannot go on: Missing"),
-    ("sys.exit(127)", "exited with 127 at once: no reason given. Name the program itself"),
+    ("sys.exit('Error: spawn /x/bin/codex EACCES')", "cannot be started: spawn /x/bin/codex"),
+    ("sys.exit('Error: Missing optional dependency x. Reinstall it')", "be started: Missing"),
+    ("sys.exit(127)", "cannot be started: no reason given. Name the program itself"),
     ("print('too old'); sys.exit(3)", "too old (clew doctor). too old"),
     ("started(); failed('401 Unauthorized')", "wants a login"),
     ("started(); failed('unknown model m')", "cannot go on: unknown model m"),

@@ -196,7 +196,10 @@ def descriptors(clew):
 UNSTARTED = [
     ("#!/nowhere/python\n", "needs /nowhere/python, which does not exist"),
     ("#!/usr/bin/env no-such-program\n", "needs no-such-program, which is not on the PATH"),
-    ("print('hello')\n", "Exec format error; correct `command`"),
+    (
+        "print('hello')\n",
+        "Exec format error (a script begins with a line such as #!/bin/sh); correct",
+    ),
     ("\x7fELF of another machine", "Exec format error"),
 ]
 

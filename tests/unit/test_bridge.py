@@ -15,9 +15,9 @@ from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
-from clew_worker.bridge.calls import ToolCalls
+from clew_worker.bridge.calls import IDLE_CALLS_MAX, ToolCalls
 from clew_worker.bridge.cell import CliEnded, CliRun, StartCli, packet
-from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded
+from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded, fault_of
 from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
 from clew_worker.sandbox import grants
@@ -90,6 +90,16 @@ async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
     assert late.text.endswith("Call again if it is still needed. The earlier one's result:\nbuilt")
     assert len(daemon.asked) == 1
     assert (await calls.call("clew_read", {"path": "a"})).text == "built"
+
+
+async def test_a_turn_of_calls_that_carry_nothing_out_has_an_end():
+    calls = ToolCalls(PlayedDaemon(), "cli/1")
+    for _ in range(IDLE_CALLS_MAX):
+        assert "End your turn" not in (await calls.call("clew_nothing", {})).text
+    assert "End your turn" in (await calls.call("clew_run", {"cmd": "make"})).text
+    assert calls.turn_over.is_set()
+    calls.begin()
+    assert (await calls.call("clew_run", {"cmd": "make"})).text == "built"
 
 
 async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
@@ -208,7 +218,7 @@ def started(sock, *argv, **order):
         socket.send_fds(sock, [message], [out_w, theirs.fileno()])
     os.close(out_w)
     with ours, os.fdopen(out, "rb") as lines:
-        ended = CliEnded.model_validate_json(ours.recv(1 << 16))
+        ended = CliEnded.model_validate_json(ours.recv(1 << 18))
         return lines.read(), ended
 
 
@@ -218,6 +228,15 @@ def test_a_cli_needs_no_disk_and_the_end_of_its_complaints_is_kept(starter):
     assert (said, ended.fault) == (b"0\n", "")
     assert ended.errors.endswith("last")
     assert len(ended.errors) < 4_000
+
+
+def test_a_login_comes_back_also_beside_files_that_are_too_large_for_a_packet(starter, tmp_path):
+    names = ("a", "b", "c", "login")
+    for name in names:
+        (tmp_path / name).write_text("{}" if name == "login" else "x" * 65_000)
+    _, ended = started(starter, "true", back=names)
+    assert len(ended.files) == 3
+    assert ended.files["login"] == "{}"
 
 
 @pytest.mark.parametrize(("number", "temporary"), [(errno.EMFILE, True), (errno.EPERM, False)])
@@ -326,6 +345,15 @@ def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person()
     lasting = Fault("unknown model", "lasting")
     found = outcome(turn_of(SessionStarted("s"), lasting, ended), 1)
     assert (found.kind, found.reason) == ("configuration", "coder cannot go on: unknown model")
+
+
+def test_what_it_cannot_start_or_read_is_lasting_with_what_mends_it_only_before_it_has_begun():
+    said = fault_of("EACCES: permission denied, open '/x'")
+    found = outcome(turn_of(said), 1)
+    assert found.reason.startswith("coder cannot be started: EACCES")
+    assert "Name the program itself" in found.reason
+    assert outcome(turn_of(SessionStarted("s"), said), 1).kind == "temporary"
+    assert outcome(turn_of(fault_of("spawn /x EAGAIN")), 1).kind == "temporary"
 
 
 def test_a_cli_that_was_ended_because_it_had_lost_its_tools_is_a_crash():

@@ -183,7 +183,7 @@ FAULTS = {
     ("codex", "too-long"): Fault("ran out of room", "session"),
     ("codex", "unknown-session"): Fault("no rollout found", "session"),
     ("codex", "unknown-flag"): Fault("Unknown feature flag", "lasting"),
-    ("codex", "no-server"): Fault("failed to initialize", "lasting"),
+    ("codex", "no-server"): Fault("failed to initialize", "start"),
     ("codex", "limit-today"): Fault("", "limit"),
     ("codex", "limit-next-week"): Fault("", "limit"),
     ("codex", "limit-without-time"): Fault("", "limit"),

@@ -70,7 +70,7 @@ class CliReady(WireMessage):
 class CliEnded(WireMessage):
     """How the CLI has ended, `code` as a shell gives it, and its last complaints; or why it could not start.
 
-    `files` are the texts of those that were asked back; those that are larger than a packet are not among them.
+    `files` are the texts of those that were asked back, without the largest where they do not fit in a packet.
     """
 
     code: int = 0

@@ -23,13 +23,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec, is_shortage
 from clew_worker.bridge import cell, relay
-from clew_worker.bridge.cell import (
-    PLACE,
-    PLACE_BYTES_MAX,
-    CliEnded,
-    PutFiles,
-    StartCli,
-)
+from clew_worker.bridge.cell import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
 from clew_worker.sandbox import grants, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
@@ -143,15 +137,16 @@ class CliStarter:
         code = code if code >= 0 else SIGNAL_BASE - code
         with run.held:
             files = {path: _text(self._home / path, BACK_BYTES_MAX) for path in run.back}
-            try:
-                _report(run.channel, CliEnded(code=code, errors=errors, files=files))
-            except OversizedMessageError:
-                _report(run.channel, CliEnded(code=code, errors=errors))
+            end = CliEnded(code=code, errors=errors, files=files)
+            while not _report(run.channel, end) and end.files:
+                del end.files[max(end.files, key=lambda path: len(end.files[path]))]
 
 
-def _report(channel: socket.socket, end: CliEnded) -> None:
-    with contextlib.suppress(OSError):  # the bridge may have ended
-        channel.send(cell.packet(end))
+def _report(channel: socket.socket, end: CliEnded) -> bool:
+    """Return whether it was sent: it may not fit, or the bridge may have ended."""
+    with contextlib.suppress(OSError, OversizedMessageError):
+        return channel.send(cell.packet(end)) > 0
+    return False
 
 
 def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:

@@ -123,6 +123,9 @@ class CliTurn:
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
+        cannot_start = code in (126, 127) or clis.fault_of(said).kind == "start"  # 126: of a shell
+        if cannot_start and not (self.session or self.acted):
+            raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
         if self.faults:
             raise CannotContinue("temporary", f"{self.cli.name}: {said or NO_REASON}")
         if code > SIGNAL_BASE:
@@ -132,9 +135,7 @@ class CliTurn:
             if self.lines:
                 what = f"printed {self.lines} lines, none of them an event that clew knows: "
                 what += "its version may be too new or too old (clew doctor)."
-            # a shell cannot execute it, or does not find it
-            fix = f". {START_FIX}" if code in (126, 127) else ""
-            raise self.lasting(f"{what} {said or NO_REASON}{fix}")
+            raise self.lasting(f"{what} {said or NO_REASON}")
         if code != ExitCode.OK:
             raise self._crash(f"exited with {code}", said or NO_REASON)
 

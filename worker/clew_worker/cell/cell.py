@@ -279,7 +279,8 @@ def _become(spec: CellSpec, program: str) -> NoReturn:
     except OSError as error:
         if error.errno not in _NOT_PROGRAMS:
             raise
-        raise _not_started(spec, f"{program}: {error.strerror}") from error
+        hint = " (a script begins with a line such as #!/bin/sh)" * (error.errno == errno.ENOEXEC)
+        raise _not_started(spec, f"{program}: {error.strerror}{hint}") from error
 
 
 def _run(box: sandbox.Box, rules: int, listener: socket.socket | None) -> int:

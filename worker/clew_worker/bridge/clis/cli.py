@@ -88,7 +88,7 @@ class UsageReported:
 NOTHING_USED = UsageReported(0, 0)
 
 
-FaultKind = Literal["temporary", "lasting", "login", "session", "limit"]
+FaultKind = Literal["temporary", "lasting", "login", "session", "limit", "start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,11 @@ _SAYS: dict[FaultKind, str] = {
     "lasting": r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
     r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
     r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
-    r"|configuration is invalid|\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|exec format error"
-    r"|cannot (?:execute|find module)|missing .{0,20}dependency|shared librar|\bGLIBC",
+    r"|configuration is invalid",
     "login": r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
     r"|oauth|access token|refresh token|missing environment variable|credentials",
+    "start": r"\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|permission denied|exec format error"
+    r"|cannot (?:execute|find module)|missing .{0,20}dependency|reinstall|shared librar|\bGLIBC",
 }
 """How the CLIs say what a fault is: the first kind that fits holds. Each is one line."""
 
