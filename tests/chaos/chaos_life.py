@@ -100,7 +100,7 @@ call("finish", success=True, summary="found one")
 BROKEN = "---\nagent: nobody\n---\n# This is no goal\n"
 
 CONSTANTS = {
-    "clew_daemon.record.goal_events:SNAPSHOT_EVERY": 20,
+    "clew_daemon.record.goal_events:STORED_EVERY": 20,
     "clew_daemon.ledger.ledger:IDLE_S": 0.05,  # so that the WAL is moved often
 }
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew_daemon.publish.report import inline, render
+from clew_daemon.publish.report import code, inline, render
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
 
@@ -59,6 +59,12 @@ def test_a_line_of_others_is_a_paragraph_of_text(text):
     for begun in (line, f"- {line}", f"> {line}"):
         harmful = {"html_block", "html_inline", "link_open", "image", "fence", "heading_open", "hr"}
         assert not kinds(begun) & harmful, begun
+
+
+def test_code_is_shown_as_it_is_and_what_would_open_some_is_not():
+    assert inline("run `sort <a` and `b`]") == "run `sort <a` and `b`\\]"
+    assert inline("it`s <b>") == "it\\`s \\<b>"
+    assert code("echo `date`") == "`` echo `date` ``"
 
 
 @settings(deadline=None, max_examples=40)

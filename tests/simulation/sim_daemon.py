@@ -373,7 +373,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
         replace(workspace_guard, name, played)
     for module, name, played in sim_snapshots.in_place_of(world):
         replace(module, name, played)
-    replace(goal_events, "SNAPSHOT_EVERY", world.snapshot_every)
+    replace(goal_events, "STORED_EVERY", world.snapshot_every)
     replace(profiles, "matches", MATCHES)
     try:
         yield

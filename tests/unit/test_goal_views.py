@@ -1,19 +1,23 @@
 """A goal as people see it: in lists, as a tree, in the report, in questions, in a window, and as a timeline."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from clew_daemon.cli.commands import watch
 from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
+from clew_daemon.herald.notices import of_block, of_end
 from clew_daemon.publish.report import render, write
-from clew_daemon.reading.describe import advance
+from clew_daemon.reading import goal_list, queries
+from clew_daemon.reading.describe import advance, stands
 from clew_daemon.reading.goal_list import needs_lines, overview
 from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.doing import Work, now_view
 from clew_daemon.record.goal_status import goal_detail, status_view
 from clew_daemon.record.timeline import TimelineFold, timeline
+from clew_daemon.web.pages import environment
 from clew_shared.core import questions
 from clew_shared.record import events as ev
 from clew_shared.record.identity import Identity
@@ -74,13 +78,13 @@ def test_goals_that_failed_are_named_beside_those_that_need_a_person(played):
     assert [line.partition(":")[0] for line in told] == ["1 goal needs you", "1 goal failed"]
 
 
-def test_a_paused_goal_is_called_paused_everywhere(agent):
-    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
-    lines = drawn(agent)
-    assert f"waits: until `clew continue`, since {local(AT)}" in lines
-    assert f"    continue now: clew continue {agent.state.goal_id}" in lines
-    assert " paused " in listed(agent)[1]
-    assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
+def test_a_goal_of_a_daemon_that_says_less_is_listed_all_the_same(agent, monkeypatch):
+    view = status_view(agent.state, AT)
+    del view["waiting"], view["since_gain"], view["proof"]
+    answer = {"daemon": None, "goals": [view], "more": False, "left_out": 0}
+    monkeypatch.setattr(queries, "ask", lambda *_, **__: answer)
+    found = goal_list.listed(queries.all_goals(SimpleNamespace(socket=None), None))
+    assert " stopped " in text(overview(found, at=AT))[1]
 
 
 def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
@@ -97,18 +101,6 @@ def told(agent):
 
 def lines(agent):
     return [entry_line(entry) for entry in told(agent)]
-
-
-@pytest.mark.parametrize(
-    ("checked", "text"), [(True, "completed 100%"), (False, "completed, unverified 100%")]
-)
-def test_a_goal_that_ended_without_checks_is_told_as_unverified(played, checked, text):
-    agent = played(spec={"checks": {"ok": "true"}} if checked else {})
-    if checked:
-        agent.core.emit(ev.CheckFinished(name="ok", passed=True))
-    agent.core.emit(ev.GoalEnded(status="completed", passed_before=("ok",) if checked else ()))
-    before = "; but check ok passed before any work: it proves nothing" if checked else ""
-    assert lines(agent)[-1] == text + before
 
 
 def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
@@ -189,6 +181,64 @@ def test_the_file_is_written_whole_and_leaves_no_other(agent, tmp_path, times):
     assert path.name == "goal-1.md"
     assert path.read_text() == f"text {times - 1}\n"
     assert list(path.parent.iterdir()) == [path]
+
+
+PASSED = ev.CheckFinished(name="ok", passed=True)
+ASKED = {"reason": "it fails without a.py", "question": "Since it fails without a.py: `clew proof`"}
+SITUATIONS = {  # what has happened, and how it stands and why, in the same words wherever people look
+    "at work": ([], "in_progress", ""),
+    "waiting": ([ev.GoalWaiting(reason="the endpoint")], "waiting", "the endpoint"),
+    "looping": ([ev.GoalBlocked(reason="again", question="It did again.")], "blocked", "again"),
+    "failed": (
+        [ev.GoalEnded(status="failed", reason="check ok fails")],
+        "failed",
+        "check ok fails",
+    ),
+    "proven": (
+        [
+            PASSED,
+            ev.ProofMade(label="proven", world="w"),
+            ev.GoalEnded(status="completed", verified=True),
+        ],
+        "completed, proven",
+        "",
+    ),
+    "unverified": ([ev.GoalEnded(status="completed")], "completed, unverified", ""),
+    "changed tests": (
+        [PASSED, ev.ProofMade(label="changed_tests", world="w"), ev.GoalBlocked(**ASKED)],
+        "blocked",
+        ASKED["reason"],
+    ),
+    "cancelled": ([ev.GoalEnded(status="cancelled", reason="by you")], "cancelled", "by you"),
+    "paused": ([ev.GoalWaiting(reason="paused", paused=True)], "paused", ""),
+    "no daemon": ([], "stopped", "continues when the daemon runs"),
+}
+PAGE = '{% import "parts.html" as part %}{{ part.standing(goal) }} {{ goal | now }}'
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_what_one_view_says_of_a_goal_all_say_in_the_same_words(played, situation):
+    events, status, why = SITUATIONS[situation]
+    agent = played(spec={"checks": {"ok": "true"}} if PASSED in events else {})
+    for event in events:
+        agent.core.emit(event)
+    stopped = {"stopped": status == "stopped"}
+    view = status_view(agent.state, AT) | stopped
+    said = {
+        "status, top": " ".join(listed(agent, **stopped)),
+        "status of one": " ".join(drawn(agent, **stopped)),
+        "watch": stands(view, AT).title,
+        "web": environment().from_string(PAGE).render(goal=view),
+        "report": report(agent) if events else f"{status} {why}",
+    }
+    notice = None
+    if status == "blocked":
+        notice = of_block(agent.state, died=False)
+    elif agent.state.ended:
+        notice = of_end(agent.state, events[-1])
+    if notice:
+        said["message"] = f"{notice.title} {notice.body}".replace("needs an answer", "blocked")
+    assert {name for name, text in said.items() if not (status in text and why in text)} == set()
 
 
 MISSING = "Reading.\ncat: answer.txt: No such file or directory"

@@ -61,8 +61,8 @@ def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     state = state_of(ACCEPTED)
     ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
     body = notices.of_end(state, ended).body
-    assert "But checks lint, Unit passed before any work: they prove nothing." in body
-    assert "No check has verified this." in notices.of_end(state, ENDED).body
+    assert "but checks lint, Unit passed before any work: they prove nothing" in body
+    assert notices.of_end(state, ENDED).title.endswith(" is completed, unverified")
     assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
     assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
 

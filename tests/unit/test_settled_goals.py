@@ -62,7 +62,7 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
 async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(book, ledger):
     core = await ended(book)
     book.evict("a")
-    await book.snapshots.drain()
+    await book.stored.drain()
     state = load(dump(core.state))
     state.reason = "another"
     await ledger.snapshot("a", state.seq, OUTLINE_VERSION, compressed(dump(state)))

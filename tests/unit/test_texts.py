@@ -14,7 +14,7 @@ from clew_daemon.reading.sanitize import duration
 from clew_daemon.session.shell_tests import explanation
 from clew_shared.gate.rules import theme
 from clew_shared.text.plain import plain
-from clew_shared.text.words import said_why
+from clew_shared.text.words import action_text, said_why
 
 THEMES = {
     "planning": "I need to plan/Planning to search/Two strategies are left/He needs to go",
@@ -123,6 +123,19 @@ def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
     assert "".join("".join(found).split()) == "".join(text.split())
     for part in found:
         assert cell_len(part) <= width or len(part.split()) == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "text"),
+    [
+        ("run_cmd", {"cmd": "grep -n 'a b' \"$HOME\""}, "grep -n 'a b' \"$HOME\""),
+        ("shell", {"command": ["grep", "a b", "x"]}, "shell grep 'a b' x"),
+        ("search", {"pattern": "it's", "path": "my notes"}, """search 'it'"'"'s' 'my notes'"""),
+        ("Bash", {"command": "ls 'a b'", "wait": 5}, "Bash command=ls 'a b' wait=5"),
+    ],
+)
+def test_an_action_is_shown_as_a_shell_would_take_it(tool, args, text):
+    assert action_text(tool, args) == text
 
 
 def test_a_duration_has_its_two_largest_units():

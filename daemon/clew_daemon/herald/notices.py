@@ -9,28 +9,30 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from clew_daemon.host.keys import KeyFileError, read_secret
 from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, call
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.record.goal_status import answer
+from clew_daemon.record.goal_status import answer, status_view
+from clew_daemon.record.goal_view import GoalView, after_failure, standing
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.config.tables import NoticeKind, NotifySettings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.reader import EventRow, Reader
-from clew_shared.proof.label import words
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, outline
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.text.redact import hide, redact
+from clew_shared.text.shorten import beginning
 from clew_shared.text.words import passed_before
 
 SIZE_MAX = 1 << 16
 DESKTOP_S = 5.0
+Health = Mapping[str, Any]  # the answer to `health`: how the ledger is, and how long commits took
 DESKTOP = "desktop"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,19})://", re.IGNORECASE)
 
@@ -137,7 +139,6 @@ BEFORE_BLOCK = 200  # events before a block are searched for the death of a work
 _TITLES: dict[NoticeKind, str] = {
     "blocked": "needs an answer",
     "gave_up": "was stopped: its worker keeps dying",
-    "completed": "is completed",
     "failed": "failed",
     "waiting_long": "has been waiting for over an hour",
 }
@@ -149,35 +150,34 @@ _TROUBLE = {
 
 def of_block(state: State, *, died: bool) -> Notice:
     """Return the message about a goal that is blocked; `died`: because its worker kept dying."""
-    goal, command = state.goal_id, answer(state)
-    body = [state.question[:TEXT_CHARS] or state.reason]
+    body = [beginning(state.question, TEXT_CHARS) or state.reason]
     if "`clew " not in state.question:
-        said = "Once it is fixed" if died else "Answer it"
-        body += [f"{said}: {command}", f"More: clew {'history' if died else 'status'} {goal}"]
+        said = "when you have fixed the cause" if died else "answer with"
+        more = f"more: clew {'history' if died else 'status'} {state.goal_id}"
+        body += [f"{said}: {answer(state)}", more]
     return _of_goal("gave_up" if died else "blocked", state, body)
 
 
 def of_end(state: State, end: ev.GoalEnded) -> Notice | None:
     """Return the message about an end of a goal; None where a person cancelled it."""
-    more, said = f"More: clew status {state.goal_id}", (end.reason or end.summary)[:TEXT_CHARS]
+    said = beginning(end.reason or end.summary, TEXT_CHARS)
+    more = f"more: clew status {state.goal_id}"
     if end.status == "failed":
-        again = f"To try again: clew continue {state.goal_id}"
-        return _of_goal("failed", state, [said, more, again])
+        again = after_failure(state.goal_id, state.spec.agent)
+        return _of_goal("failed", state, [said, more, *again])
     if end.status == "completed":
-        unverified = "" if end.verified else "No check has verified this."
-        made = state.proofs.made
-        proof = f"Proof: {words(made.label, made.why, made.accepted)}." if made else ""
-        before = "" if made else passed_before(end.passed_before)
-        facts = [said, unverified, proof, before and f"But {before}.", more]
-        return _of_goal("completed", state, facts)
+        ended: GoalView = {**status_view(state), "status": end.status, "verified": end.verified}
+        before = passed_before(end.passed_before)
+        body = [said, before and f"but {before}", more]
+        return _of_goal("completed", state, body, f"is {standing(ended)}")
     return None
 
 
-def _of_goal(kind: NoticeKind, state: State, body: list[str]) -> Notice:
+def _of_goal(kind: NoticeKind, state: State, body: list[str], said: str = "") -> Notice:
     about = state.spec.name or state.spec.description.partition("\n")[0]
-    title = clean(redact(f"clew: {about[:TITLE_CHARS] or state.goal_id} {_TITLES[kind]}"))
+    head = f"clew: {beginning(about, TITLE_CHARS) or state.goal_id} {said or _TITLES[kind]}"
     text = clean(redact("\n".join(filter(None, body))), lines=True)
-    return Notice(kind, title, text, state.goal_id)
+    return Notice(kind, clean(redact(head)), text, state.goal_id)
 
 
 class Condition(NamedTuple):
@@ -187,10 +187,10 @@ class Condition(NamedTuple):
     notice: Notice | None = None
 
 
-def ask_health(at: Address) -> Any:
+def ask_health(at: Address) -> Health | str:
     """Return the daemon's answer, or as a text why there is none: no daemon is there, or it does not answer."""
     try:
-        return call(at, "health", within_s=ANSWER_S)
+        return cast("Health", call(at, "health", within_s=ANSWER_S))
     except NoDaemon:
         return "No daemon is running."
     except NoAnswer:
@@ -205,7 +205,7 @@ class Situation:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self.goals: dict[str, State] = {}
-        self.health: Any = None
+        self.health: Health | None = None
         self.conditions: dict[str, Condition] = {}
         self._blocks: dict[str, Condition] = {}
         self._daemon: dict[str, Condition] = {}
@@ -233,7 +233,7 @@ class Situation:
             since = state.waiting_since
             waits = state.goal.status == GoalStatus.WAITING and not state.paused
             if waits and now - since >= LONG_WAIT_S:
-                again = f"To try again now: clew continue {goal}"
+                again = f"continue now: clew continue {goal}"
                 notice = _of_goal("waiting_long", state, [state.reason, again])
                 found[f"goal {goal}"] = Condition(f"waits since {since}", notice)
         self.conditions = found

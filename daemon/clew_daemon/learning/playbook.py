@@ -15,7 +15,7 @@ from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning import review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import SNAPSHOT_EVERY, catch_up
+from clew_daemon.record.store import STORED_EVERY, catch_up
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.answers import WrongState
@@ -59,7 +59,7 @@ class PlaybookStore:
         self.current = LearnedPlaybook()
 
     def load(self) -> None:
-        """Replay the playbook's events since its snapshot, and write a new snapshot if there were many."""
+        """Replay the playbook's events since it was stored, and store it again if there were many."""
         ledger, self.current = self.goals.ledger, LearnedPlaybook()
         after, replayed = 0, 0
         if found := ledger.latest_snapshot("", VERSION):
@@ -67,9 +67,9 @@ class PlaybookStore:
         for seq, event in playbook_events(ledger, after):
             apply(self.current, event)
             after, replayed = seq, replayed + 1
-        if replayed >= SNAPSHOT_EVERY:
+        if replayed >= STORED_EVERY:
             dumped = json.dumps(self.current.to_dict(), ensure_ascii=False).encode()
-            self.goals.snapshots.store("", after, VERSION, dumped)
+            self.goals.stored.store("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX

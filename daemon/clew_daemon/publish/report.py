@@ -9,16 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from clew_daemon.record import goal_view
 from clew_daemon.record.comparison import ChangedFile
 from clew_daemon.record.goal_status import answer, status_view
-from clew_daemon.record.goal_view import (
-    MARKS,
-    after_failure,
-    ground_facts,
-    is_told,
-    standing,
-    step_status,
-)
+from clew_daemon.record.goal_view import is_told, standing
 from clew_shared.files import write_whole
 from clew_shared.proof import label
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
@@ -36,9 +30,11 @@ _INVISIBLE = re.compile(
     "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)](?!\S))")
-_HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
-_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # a report may put a colon behind the text
+_BLOCK = re.compile(r"\s*([#>+*=|~-]|\d{1,9}[.)](?!\S))")
+# Code, or HTML, the end of a link's text (a report may put a colon behind it), and what would open code.
+_MARKUP = re.compile(
+    r"((?<![`\\])(`+)(?!`).+?(?<!`)\2(?!`))|(\\*)(<(?=[A-Za-z/!?])|\](?=[(\[:]|$)|`)"
+)
 
 
 def visible(text: str) -> str:
@@ -47,12 +43,12 @@ def visible(text: str) -> str:
 
 
 def inline(text: str, chars: int = LINE_CHARS) -> str:
-    """Return one line of at most `chars` characters that begins no block and contains no HTML and no link."""
+    """Return one line of at most `chars` characters that begins no block and has no HTML, no link and no open code."""
     line = _line(text, chars)
     if begun := _BLOCK.match(line):
         line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
     # a backslash in the text must not escape ours
-    return _LINK.sub(r"\1\1\\]", _HTML.sub(r"\1\1\\<", line))
+    return _MARKUP.sub(lambda found: found[1] or f"{found[3] * 2}\\{found[4]}", line)
 
 
 def _line(text: str, chars: int) -> str:
@@ -61,8 +57,10 @@ def _line(text: str, chars: int) -> str:
 
 def code(text: str, chars: int = LINE_CHARS) -> str:
     """Return one line as code, which it cannot close."""
-    line = _line(text, chars).replace("`", "'")
-    return f"`{line}`"
+    line = _line(text, chars)
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    space = " " if "`" in (line[:1], line[-1:]) else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def quoted(text: str, chars: int = LINE_CHARS) -> str:
@@ -86,7 +84,7 @@ def render(
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
     """Return the report; the last `TRIED_MAX` actions and loops are enough. `files` is None where it is not known."""
-    advice = after_failure(state.goal_id, state.spec.agent)[1:]
+    advice = goal_view.after_failure(state.goal_id, state.spec.agent)[1:]
     sections = {
         "Your answer is needed": _question(state),
         "Tree": _tree(state),
@@ -117,9 +115,10 @@ def _facts(state: State) -> str:
     made, question = state.proofs.made, state.question if _is_asked(state) else ""
     files = f" ({', '.join(map(code, made.files))})" if made and made.files else ""
     said = made and inline(label.words(made.label, made.why, made.accepted))
-    told = is_told(state.reason.removeprefix("budget: "), state.summary, question)
+    status = standing(status_view(state))
+    told = is_told(state.reason.removeprefix("budget: "), state.summary, question, status)
     rows = [
-        ("status", f"**{standing(status_view(state))}**"),
+        ("status", f"**{status}**"),
         ("proof", said and f"{said}{files}; more: `clew proof {state.goal_id}`"),
         ("note", inline(words.passed_before(state.passed_before))),
         ("reason", "" if told else inline(state.reason)),
@@ -157,11 +156,11 @@ def _tree(state: State) -> list[str]:
 
 
 def _mark(status: str, state: State) -> str:
-    return f"[{MARKS[step_status(status, state.goal.status)]}]"
+    return f"[{goal_view.MARKS[goal_view.step_status(status, state.goal.status)]}]"
 
 
 def _subtask(state: State, subtask: Subtask) -> list[str]:
-    counts = {"action": subtask.actions_total, "failed attempt": subtask.attempts}
+    counts = {"proposed action": subtask.actions_total, "failed attempt": subtask.attempts}
     notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
     suffix = f" ({notes})" if notes else ""
     lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
@@ -275,7 +274,7 @@ def _restarts(state: State) -> list[str]:
 
 def _fresh_start(one: AttemptState) -> str:
     place = f"{one.place[0] + 1}.{one.place[1] + 1}"
-    ground = ground_facts(one.restored, one.kept, one.left)
+    ground = goal_view.ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
     ended = f"attempt {one.number - 1} ended: {inline(words.ending(one.reason))}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"

@@ -59,13 +59,15 @@ def stands_for(goal: GoalView) -> str:
     """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
     if standing(goal) == PAUSED:
         return "until `clew continue`"
+    if standing(goal) == STOPPED:
+        return goal["reason"] or "continues when the daemon runs"
     if waiting := goal["waiting"]:
         what = waiting["for"].removeprefix("waits for ").removeprefix("waits ")
         if what.startswith("until "):  # it waits for nothing else
             return f"until {local(what.removeprefix('until '))}"
         until = waiting["until"] if "until" not in what else None
         return f"{what} (until {local(until)})" if until else what
-    return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed") else ""
+    return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed", "cancelled") else ""
 
 
 def now_text(goal: GoalView, at: float) -> str:
@@ -74,7 +76,7 @@ def now_text(goal: GoalView, at: float) -> str:
     if goal["waiting"]:
         return f"waits {why}" if why.startswith("until") else f"waits for {why}"
     if standing(goal) == STOPPED:
-        return goal["reason"] or "continues when the daemon runs"
+        return why
     if goal["status"] == "in_progress" and (now := goal["now"]):
         idle = goal["since_gain"] or 0
         vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""

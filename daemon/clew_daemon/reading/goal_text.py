@@ -11,21 +11,9 @@ from clew_daemon.reading import goal_list
 from clew_daemon.reading.goal_list import ENDED, stands_for, status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_daemon.record.goal_view import (
-    MARKS,
-    PAUSED,
-    STOPPED,
-    GoalDetail,
-    GoalView,
-    Snapshots,
-    Step,
-    Task,
-    after_failure,
-    ground_facts,
-    is_told,
-    standing,
-    step_status,
-)
+from clew_daemon.record import goal_view
+from clew_daemon.record.goal_view import GoalDetail, GoalView, standing
+from clew_shared.proof import label
 from clew_shared.record.moment import local
 from clew_shared.text import words
 from clew_shared.text.plain import percent
@@ -81,7 +69,7 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     ]
     if now := detail["now"]:
         lines.append([("now: ", "bold"), (goal_list.activity(now, at), "cyan")])
-    if standing(detail) == STOPPED:
+    if standing(detail) == goal_view.STOPPED:
         lines += paragraph("next: ", goal_list.now_text(detail, at))
     return lines
 
@@ -93,6 +81,8 @@ def _fact_lines(detail: GoalDetail, report: str, at: float) -> list[Line]:
     cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
     llm = f"{counted(cost['calls'], 'call')}, {thousands(sent)} tokens in{cached}, {used}"
     accepted = f"{local(detail['accepted_at'])}, {duration(age_s, whole=True)} ago"
+    made = detail["proof"]
+    proof = label.words(made["label"], made["why"], made["accepted"]) if made else ""
     facts = {
         "name": detail["name"],
         "workspace": detail["workspace"],
@@ -103,6 +93,7 @@ def _fact_lines(detail: GoalDetail, report: str, at: float) -> list[Line]:
         "LLM": llm if cost["calls"] else "",
         "changed": changed_text(known),
         "undo": known["undo"],
+        "proof": f"{proof}; more: clew proof {detail['id']}" if made else "",
         "report": report,
     }
     lines: list[Line] = [
@@ -110,10 +101,10 @@ def _fact_lines(detail: GoalDetail, report: str, at: float) -> list[Line]:
     ]
     verified, before = detail["verified"], detail["passed_before"]
     if detail["status"] == "completed" and verified is not None:
-        label, how = ("verified", "all checks passed") if verified else ("unverified", HOW_TO_CHECK)
+        name, how = ("verified", "all checks passed") if verified else ("unverified", HOW_TO_CHECK)
         how += f"; {words.passed_before(before)}" if verified and before else ""
         style = "green" if verified and not before else "yellow"
-        lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
+        lines.append([(f"{name}: ", f"bold {style}"), (how, "")])
     return lines
 
 
@@ -123,16 +114,19 @@ def _attempt_lines(detail: GoalDetail) -> list[Line]:
     if detail["attempt"] == 1 or not begun:
         return []
     last = begun[-1]
-    number, facts = last["attempt"], [last["rung"], *ground_facts(last["restored"], "", ())]
+    number, facts = (
+        last["attempt"],
+        [last["rung"], *goal_view.ground_facts(last["restored"], "", ())],
+    )
     lines = paragraph(f"attempt {number - 1} ended: ", words.ending(last["reason"]), "bold yellow")
     if shown := ", ".join(clean(fact) for fact in facts if fact):
         lines.append([(f"{INDENT}attempt {number}: {shown}", "dim")])
-    for fact in ground_facts(0, last["kept"], last["left"]):
+    for fact in goal_view.ground_facts(0, last["kept"], last["left"]):
         lines += paragraph(INDENT, fact)
     return lines
 
 
-def changed_text(known: Snapshots) -> str:
+def changed_text(known: goal_view.Snapshots) -> str:
     """Return what differs from the first snapshot, as in `3 files, +10 -2`; "" for nothing."""
     if not (files := known.get("files_changed")):
         return ""
@@ -167,9 +161,9 @@ def _legend(tree: Iterable[Line]) -> list[Line]:
     return [[(f"marks: {', '.join(told)}", "dim")]] if told else []
 
 
-def _mark(step: Step | Task, detail: GoalDetail) -> Span:
-    status = step_status(step["status"], detail["status"])
-    return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
+def _mark(step: goal_view.Step | goal_view.Task, detail: GoalDetail) -> Span:
+    status = goal_view.step_status(step["status"], detail["status"])
+    return f"[{goal_view.MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
 
 
 def shown_action(action: Mapping[str, Any]) -> str:
@@ -177,13 +171,13 @@ def shown_action(action: Mapping[str, Any]) -> str:
     return str(action.get("text") or words.action_text(action["name"], action.get("args") or {}))
 
 
-def _failure_lines(subtask: Step, detail: GoalDetail) -> list[Line]:
+def _failure_lines(subtask: goal_view.Step, detail: GoalDetail) -> list[Line]:
     times = subtask["attempts"] or 0
     if not times or subtask["status"] == "completed":
         return []
     failure = subtask["last_failure"] or ""
     failed = f"{INDENT * 2}{words.failed_times(times, continued=detail['continued'])}"
-    if not failure or is_told(failure, detail["question"], detail["reason"]):
+    if not failure or goal_view.is_told(failure, detail["question"], detail["reason"]):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")
 
@@ -212,15 +206,15 @@ def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:
     lines: list[Line] = []
     status, reason, question = goal["status"], goal["reason"] or "", _question(goal)
     is_said = status in ("completed", "in_progress")
-    is_said = is_said or is_told(reason.removeprefix("budget: "), question)
+    is_said = is_said or goal_view.is_told(reason.removeprefix("budget: "), question)
     if waiting := goal["waiting"]:
         lines += _waiting_lines(goal, waiting["since"])
     elif reason and not is_said:
         lines += paragraph("reason: ", reason)
-    if summary and not is_told(summary, reason):
+    if summary and not goal_view.is_told(summary, reason):
         lines += paragraph("summary: ", summary)
     if status == "failed":
-        lines += [[(clean(one), "")] for one in after_failure(goal["id"], goal["agent"])]
+        lines += [[(clean(one), "")] for one in goal_view.after_failure(goal["id"], goal["agent"])]
     if question:
         lines += paragraph("question: ", question, "bold magenta")
     return [*lines, *answer_lines(goal)]
@@ -245,8 +239,8 @@ def _question(goal: GoalView) -> str:
 
 def _waiting_lines(goal: GoalView, since: str) -> list[Line]:
     lines = paragraph("waits: ", f"{stands_for(goal)}, since {local(since)}")
-    reason = goal["reason"] or PAUSED
-    if standing(goal) == PAUSED and reason != PAUSED:
+    reason = goal["reason"] or goal_view.PAUSED
+    if standing(goal) == goal_view.PAUSED and reason != goal_view.PAUSED:
         lines += paragraph(INDENT, reason)
     if goal["status"] == "waiting":
         lines.append([(f"{INDENT}continue now: clew continue {clean(goal['id'])}", "dim")])

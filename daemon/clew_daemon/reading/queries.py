@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
+from clew_daemon.record import goal_view as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +132,9 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     """
     answer: GoalList | None = ask(instance.socket, "status", limit=limit)
     if answer is not None:
-        return answer
+        keys = shapes.GoalView.__required_keys__  # an earlier version may not say all
+        told = [one | dict.fromkeys(keys - one.keys()) for one in answer["goals"]]
+        return {**answer, "goals": cast("list[GoalView]", told)}
     from clew_daemon.inbox.files import left
     from clew_daemon.record.goal_status import status_view
     from clew_daemon.record.store import listed, load_listed

@@ -17,7 +17,7 @@ import structlog
 from clew_daemon.ledger.ledger import Future, Ledger
 from clew_daemon.logs.setup import together
 from clew_daemon.record import eventlog
-from clew_daemon.record.store import SNAPSHOT_EVERY
+from clew_daemon.record.store import STORED_EVERY
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
@@ -47,7 +47,7 @@ class GoalEvents:
         self.outlined = outlined
         self.broken: set[str] = set()
         self.listeners: list[Listener] = [eventlog.log_events]
-        self.snapshots = SnapshotWriter(ledger, replayed)
+        self.stored = StoredStates(ledger, replayed)
         self._own: Sequence[ev.Event] = ()
         self._commits: dict[str, tuple[Future, list[Future]]] = {}
         self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
@@ -116,7 +116,7 @@ class GoalEvents:
             raise AssertionError(f"{state.goal_id} was evicted: its outline cannot be continued")
         if events:
             self._append(state.goal_id, events, own)
-            self.snapshots.count(state, len(events))
+            self.stored.count(state, len(events))
 
     def _append(self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event]) -> None:
         """Append a goal's events, after `own` ones of the daemon, in one transaction."""
@@ -172,8 +172,8 @@ class GoalEvents:
                         log.exception("daemon.bug", goal=goal, error=repr(error))
 
 
-class SnapshotWriter:
-    """Writes a goal's snapshot every SNAPSHOT_EVERY events; those that were `replayed` after one count, too."""
+class StoredStates:
+    """Stores a goal's state every STORED_EVERY events; those that were `replayed` after the last one count, too."""
 
     def __init__(self, ledger: Ledger, replayed: dict[str, int]) -> None:
         self._ledger = ledger
@@ -182,15 +182,15 @@ class SnapshotWriter:
         self._writing = asyncio.Lock()  # in order: an older one never replaces a newer one
 
     def count(self, state: State, events: int) -> None:
-        """Count new events of a goal, and write its snapshot if one is due."""
+        """Count new events of a goal, and store its state if that is due."""
         since = self.since.get(state.goal_id, 0) + events
-        if since >= SNAPSHOT_EVERY:
+        if since >= STORED_EVERY:
             since = 0
             self.write(state, STATE_VERSION)
         self.since[state.goal_id] = since
 
     def store(self, goal: str, seq: int, version: int, body: bytes) -> None:
-        """Write a snapshot of something else that is a fold of events."""
+        """Store something else that is a fold of events."""
         self._start(self._write(goal, seq, version, body, packed=True))
 
     async def drain(self) -> None:
@@ -198,13 +198,13 @@ class SnapshotWriter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def write(self, state: State, version: int) -> None:
-        """Write a goal's snapshot, or in its place the outline of one that is settled."""
+        """Store a goal's state, or in its place the outline of one that is settled."""
         self._start(self._write(state.goal_id, state.seq, version, dump(state)))  # as it is now
 
     async def _write(
         self, goal: str, seq: int, version: int, body: bytes, *, packed: bool = False
     ) -> None:
-        with suppress(LedgerError):  # reported by `on_state`; a snapshot may be missing
+        with suppress(LedgerError):  # reported by `on_state`; one may be missing
             async with self._writing:
                 body = body if packed else await asyncio.to_thread(compressed, body)
                 await self._ledger.snapshot(goal, seq, version, body)

@@ -55,7 +55,7 @@ class GoalStore(GoalEvents):
         if self.may_evict(goal):
             core.state = outline(core.state)
             self.outlined.add(goal)
-            self.snapshots.write(core.state, OUTLINE_VERSION)
+            self.stored.write(core.state, OUTLINE_VERSION)
 
     async def whole(self, goal: str) -> Core:
         """Return a goal's core with all of its state, loaded again if it is outlined or broken."""
@@ -65,7 +65,7 @@ class GoalStore(GoalEvents):
             if goal in self.outlined or goal in self.broken:  # no other caller was faster
                 self.outlined.discard(goal)
                 self.broken.discard(goal)
-                self.cores[goal].state, self.snapshots.since[goal] = state, events
+                self.cores[goal].state, self.stored.since[goal] = state, events
         return self.cores[goal]
 
     def adopt(self, settings: Settings, of: Callable[[str], Settings] | None = None) -> None:
@@ -115,9 +115,9 @@ class GoalStore(GoalEvents):
             raise
         self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)
-        self.snapshots.since.pop(goal, None)
+        self.stored.since.pop(goal, None)
         self.gone[goal] = status
-        await self.snapshots.drain()  # no snapshot of it is written later
+        await self.stored.drain()  # no state of it is stored later
         await self.ledger.purge(goal)
 
     def _core(self, state: State) -> Core:

@@ -1,4 +1,4 @@
-"""Loading states from the ledger: the latest snapshot, and the events after it."""
+"""Loading states from the ledger: the last stored one, and the events after it."""
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
@@ -13,7 +13,7 @@ from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, View, history_view
 
 # Events of a goal: the most that a start has to replay of one that has not ended.
-SNAPSHOT_EVERY = 1_000
+STORED_EVERY = 1_000
 FOLLOWING_MAX = 500  # events of a goal after an action that are searched for its end
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
@@ -31,7 +31,7 @@ def load_state(ledger: ReadSide, goal: str) -> State:
 
 
 def replayed(ledger: ReadSide, goal: str) -> tuple[State, int]:
-    """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
+    """Return a goal's state as of its last recorded event, and how many events came after the stored one."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
     state, after = (decompress(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     events = 0
@@ -124,5 +124,5 @@ class PastEvents:
 
 
 def state_of(ledger: ReadableEvents, goal: str) -> State:
-    """Return a goal's state after all events of `ledger`, without the help of a snapshot."""
+    """Return a goal's state after all events of `ledger`, without the help of a stored one."""
     return fold(((row.seq, decode(row.body)) for row in ledger.read(goal)), State(goal_id=goal))

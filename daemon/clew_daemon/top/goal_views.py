@@ -24,7 +24,7 @@ TURNS_SHOWN, REFUSALS_SHOWN = 5, 5
 TEXT_CHARS = 160
 AT_WORK = "at work"
 MARKS = {
-    "success": ("■", "done"),
+    "success": ("■", "worked"),
     "running": (">", "running"),
     "failure": ("x", "failed"),
     "timeout": ("x", "failed"),

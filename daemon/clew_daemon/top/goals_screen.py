@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Input, Log
 
 from clew_daemon.logs.look import plain
-from clew_daemon.reading.actions import action_lines, last_actions, whole_action
+from clew_daemon.reading.actions import action_lines, last_actions, took, whole_action
 from clew_daemon.reading.goal_list import inbox_lines, listed, now_text, status_cells
 from clew_daemon.reading.goal_text import goal_lines, question_lines, shown_action
 from clew_daemon.reading.instance import Instance
@@ -50,14 +50,14 @@ class GoalsScreen(LiveScreen):
         return partial(self._draw, all_goals(self.instance, ENDED_SHOWN))
 
     def _draw(self, found: GoalList) -> None:
-        goals = listed(found)
+        goals, room = listed(found), max(20, min(TEXT_CHARS, self.size.width - 8))
         self._goals = {goal["id"]: goal for goal in goals}
-        self._inbox = inbox_lines(found["inbox"])
+        self._inbox = inbox_lines(found.get("inbox") or ())
         marks = [("!", "bold magenta") if goal["needs_person"] else (" ", "") for goal in goals]
         heads = [[mark, *status_cells(goal)] for mark, goal in zip(marks, goals, strict=True)]
         rows = {}
         for head, goal in zip(columns(heads, gap=" "), goals, strict=True):
-            now = f"\n{INDENT}{short(now_text(goal, time.time()), TEXT_CHARS)}"
+            now = f"\n{INDENT}{short(now_text(goal, time.time()), room)}"
             rows[goal["id"]] = [line_text([*head, (now, "dim")])]
         self.query_one(RowTable).put(rows)
         self.on_data_table_row_highlighted()
@@ -95,7 +95,7 @@ class GoalScreen(GoalViewScreen):
         found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, None, outputs=False)
         flying = self.goal["in_flight"] if self.goal else []
         rows = {one["seq"]: one for one in (*flying, *found)}
-        actions = {str(seq): _cells(rows[seq]) for seq in sorted(rows, reverse=True)}
+        actions = {str(n): _cells(rows[n], self.size.width) for n in sorted(rows, reverse=True)}
         question = question_lines(self.goal) if self.goal else []
 
         def draw() -> None:
@@ -114,14 +114,14 @@ class GoalScreen(GoalViewScreen):
         self.app.push_screen(ActionScreen(self.instance, self.goal_id, seq))
 
 
-def _cells(action: Mapping[str, Any]) -> list[Text]:
-    result, took = str(action.get("result") or "running"), action.get("duration_s")
+def _cells(action: Mapping[str, Any], width: int) -> list[Text]:
+    result = str(action.get("result") or "running")
     return [
         Text(f"#{action['seq']}"),
         Text(local(action["timestamp"])[-8:] if "timestamp" in action else "", "dim"),
         Text(result, RESULT_STYLE.get(result, "cyan")),
-        Text("" if took is None else f"{took:.1f} s", "dim"),
-        Text(short(shown_action(action), TEXT_CHARS), no_wrap=True),
+        Text(took(action) if "duration_s" in action else "", "dim"),
+        Text(short(shown_action(action), max(20, min(TEXT_CHARS, width - 45))), no_wrap=True),
     ]
 
 
@@ -177,7 +177,7 @@ class LogScreen(LiveScreen):
         """Read the lines that are new."""
         found, self._more = self._more()[-LINES_MAX:], self._tail.added
         entries = entries_of(found, self._goal_id)
-        lines = [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries]
+        lines = [short(plain(entry), LINE_CHARS) for entry in entries]
         return partial(self._add, lines)
 
     def _add(self, lines: list[str]) -> None:

@@ -35,10 +35,11 @@ from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
-from clew_daemon.record.goal_view import GoalDetail, GoalView, standing
+from clew_daemon.record.goal_view import GoalDetail, is_told, standing
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
+from clew_shared.text.plain import percent
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -65,8 +66,9 @@ def environment() -> Environment:
     )
     made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
     made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
-    made.filters |= {"standing": standing, "doing": doing, "now": now}
-    made.filters |= {"ending": words.ending, "text": shown_action}
+    made.filters |= {"standing": standing, "doing": doing, "percent": percent}
+    made.filters |= {"now": lambda goal: now_text(goal, time.time())}
+    made.filters |= {"ending": words.ending, "text": shown_action, "is_told": is_told}
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
     made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
     made.globals |= {"counted": counted}
@@ -86,11 +88,6 @@ def clock(at: float | str) -> str:
 def seconds(at: str) -> float:
     """Return a moment of a view in seconds since 1970."""
     return datetime.fromisoformat(at).timestamp()
-
-
-def now(goal: GoalView) -> str:
-    """Return in a line what a goal does, what it waits for, or why it stopped."""
-    return now_text(goal, time.time())
 
 
 def _shown(value: Any) -> Any:

@@ -48,13 +48,13 @@ def _decoded(body: bytes, known: Mapping[str, type[_Event]]) -> _Event:
 
 
 STATE_VERSION = 25
-"""The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
+"""The version of the stored states' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, an
 `into` that changed.
 """
 
-OUTLINE_VERSION = -STATE_VERSION  # of a snapshot that is only the outline of a settled goal
+OUTLINE_VERSION = -STATE_VERSION  # of a stored state that is only the outline of a settled goal
 
 
 @cache
@@ -71,12 +71,12 @@ def load(body: bytes) -> State:
 
 
 def compressed(dumped: bytes) -> bytes:
-    """Return a dumped state as a snapshot stores it, at about a tenth of the size; made for a thread."""
+    """Return a dumped state as it is stored, at about a tenth of the size; made for a thread."""
     return zlib.compress(dumped, 1)
 
 
 def decompress(body: bytes) -> State:
-    """Return the state of a snapshot; raises ValueError if it is none."""
+    """Return a stored state; raises ValueError if it is none."""
     try:
         return load(zlib.decompress(body))
     except zlib.error as error:

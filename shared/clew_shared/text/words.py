@@ -58,9 +58,8 @@ WARNINGS = {  # what the agent is warned of
     "stuck": "it says itself that it is stuck",
 }
 SAME_ANSWER = "the same answer comes back, whatever it does"  # what the agent is warned of where one answer stays
-LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}
-"""What is found to repeat itself."""
-
+# What is found to repeat itself.
+LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "a failure"}
 RESULTS = {  # what came of an action
     "success": "worked",
     "failure": "failed",
@@ -166,7 +165,8 @@ def action_text(name: str, args: Mapping[str, Any], max_chars: int = ACTION_CHAR
     is_command = not _COMMANDS.isdisjoint(args)
     keys = _SHOWN.get(name, tuple(key for key in args if key != "description" or not is_command))
     named = name not in _SHOWN and len(keys) > 1
-    shown = {key: _value(args[key]) for key in keys if key in args}
+    alone = _COMMANDS if len(keys) > 1 else keys  # as they were given
+    shown = {key: _value(args[key], quoted=key not in alone) for key in keys if key in args}
     values = [f"{key}={value}" if named else value for key, value in shown.items()]
     text = " ".join(values if name == "run_cmd" and values else [name, *values])
     return beginning(one_line(text), max_chars)
@@ -181,10 +181,10 @@ def signature_text(signature: str, max_chars: int = ACTION_CHARS) -> str:
         return beginning(signature, max_chars)
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, *, quoted: bool) -> str:
     match value:
         case str():
-            return value
+            return shlex.quote(value) if quoted else value
         case [*words] if all(isinstance(word, str) for word in words):
             return shlex.join(words)
         case _:

@@ -146,7 +146,8 @@ def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -
     ]
     yield from ([(f"  {short(line, LINE_CHARS)}", "dim")] for line in asked_for[:GOAL_LINES])
     said = label.words(made.label, "", known.accepted)
-    yield [("label: ", "bold"), (made.label if said == made.label else f"{made.label}: {said}", "")]
+    named = "" if said.startswith(made.label) else f"{made.label}: "
+    yield [("label: ", "bold"), (f"{named}{said}", "")]
     for what, text in (("why", made.why), ("its reason", reason)):
         if text:
             yield [(f"{what}: ", "bold"), (clean(text), "")]
@@ -178,15 +179,14 @@ def _check_lines(made: ProofMade) -> Iterator[Line]:
     for one in made.checks:
         yield [(f"  {clean(one.name)}", "")]
         for moment, run in zip(_MOMENTS, (one.before, one.finish, one.view), strict=True):
-            yield [(f"    {moment}: ", "dim"), (_run(run), "")]
+            none = "not needed" if run is one.view and made.label in label.ENDS else "not known"
+            yield [(f"    {moment}: ", "dim"), (_run(run) if run else none, "")]
     if made.output:
         yield [("what fails without its changes of these:", "bold")]
     yield from ([(f"  {clean(one)}", "dim")] for one in made.output.splitlines()[-OUTPUT_LINES:])
 
 
-def _run(run: CheckRun | None) -> str:
-    if run is None:
-        return "not run"
+def _run(run: CheckRun) -> str:
     ended = {None: "took too long", 0: "passed"}.get(run.exit_code, f"exit code {run.exit_code}")
     counts = (("passed", run.passed), ("failed", run.failed), ("skipped", run.skipped))
     tests = ", ".join(f"{n} {what}" for what, n in counts if n)

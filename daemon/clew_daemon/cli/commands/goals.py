@@ -61,9 +61,9 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
     else:
         goals = goal_list.listed(view)
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
-        yield from goal_list.inbox_lines(view["inbox"])
+        yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals, width=output.room()) or [[(clean(none), "dim")]]
-        if left_out := view["left_out"]:
+        if left_out := view.get("left_out"):
             yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
         yield from goal_list.needs_lines(goals)
 
