@@ -193,6 +193,7 @@ def test_a_variable_is_read_as_the_file_would_have_it_or_as_text():
     assert (found.notify.quiet, found.log.backups) == ("22:00-07:00", 7)
     (fault,) = faults_of("", CLEW_AGENTS__MINE__BASE_URL="8080")
     assert fault.startswith("env CLEW_AGENTS__MINE__BASE_URL: `agents.mine.base_url` must be")
+    assert fault.endswith('quote it: "8080" (the quotes are part of the value)')
 
 
 def test_a_reload_names_each_changed_key_and_when_it_applies():

@@ -180,7 +180,10 @@ class _Source:
         except ValidationError as error:
             for details in error.errors():
                 at = _location(details)
-                self._faults.append((self._place(at), _sentence(details, at, self._raw)))
+                place, said = self._place(at), _sentence(details, at, self._raw)
+                if place.startswith("env ") and details["type"] == "string_type":
+                    said += " (the quotes are part of the value)"
+                self._faults.append((place, said))
         else:
             if not self._faults:
                 return settings
@@ -205,14 +208,12 @@ def _with_named_agents(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
     kinds, agents = {DEFAULT_AGENT: "llm", RUNBOOK_AGENT: "runbook"}, raw.get("agents")
     if not isinstance(agents, dict):
         return raw, kinds
-    named = {
-        name: {"kind": _kind(one), **one} if isinstance(one, dict) else one
-        for name, one in agents.items()
-    }
+    tables = {n: {"kind": _kind(one), **one} for n, one in agents.items() if isinstance(one, dict)}
+    named = {**agents, **tables}
     shaped: dict[str, Any] = {"named": named}
     if not isinstance(named.get("default", {}), dict):
         shaped["default"] = named.pop("default")
-    kinds |= {name: str(one["kind"]) for name, one in named.items() if isinstance(one, dict)}
+    kinds |= {name: str(one["kind"]) for name, one in tables.items()}
     return {**raw, "agents": shaped}, kinds
 
 
@@ -246,8 +247,7 @@ def _sentence(details: ErrorDetails, location: Location, raw: Mapping[str, Any])
         hint = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
         return f"unknown {'table' if len(location) == 1 else 'key'} `{dotted(location)}`; {hint}"
     if details["type"] == "union_tag_invalid":
-        given = raw["agents"][location[1]].get("kind")
-        wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {_shown(given)}"
+        wanted = f"must be one of {', '.join(AGENT_KINDS)}, not {_shown(details['input']['kind'])}"
     elif details["type"] == "model_attributes_type":
         wanted = f"must be a table [{dotted(location)}], not {_shown(details['input'])}"
     else:
