@@ -182,3 +182,9 @@ def test_five_of_five_outranks_one_of_one_and_that_a_harmful_one():
     harmful, once, often = bullet(1, harmful=2), bullet(2, helpful=1), bullet(3, helpful=5)
     assert ids(select([harmful, once, often], "", 1)) == [3]
     assert ids(select([harmful, once, often], "", 2)) == [2, 3]
+
+
+def test_a_fifth_of_the_places_is_for_new_ones_where_all_others_have_helped():
+    proven = [bullet(n, helpful=5) for n in range(1, 21)]
+    assert ids(select([*proven, bullet(21), bullet(22), bullet(23)], "", 10))[-2:] == [21, 22]
+    assert ids(select([*proven, bullet(21)], "", 30))[-1] == 21

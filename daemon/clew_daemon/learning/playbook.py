@@ -157,13 +157,15 @@ def select(
 ) -> list[Bullet]:
     """Return the strategies to show for a goal (its text): by their worth and by how well they fit, in the order given.
 
-    One without a verdict stands between those that help and those that harm, so that new ones are tried.
+    A fifth of the places is for those without a verdict that would have none, so that new ones are tried.
     """
     live = [bullet for bullet in bullets if bullet.is_shown]
     words = key_words(goal)
     ranked = sorted(live, key=lambda one: (-_rank(one, words), one.id))
+    places = max(0, max_strategies)
+    new = [one for one in ranked[places:] if not one.verdicts][: places // 5]
     room, chosen = min(chars_max, CHARS_MAX), set[str]()
-    for bullet in ranked[: max(0, max_strategies)]:
+    for bullet in (*new, *ranked[: places - len(new)]):
         room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
         if room < 0:
             break
