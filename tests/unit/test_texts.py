@@ -1,13 +1,17 @@
 """Text: themes, errors in the words of a person, why a check failed, lines on a terminal."""
 
 import os
+import re
 import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from clew_daemon.host.hidden import hidden
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.reading.output import wrapped
 from clew_daemon.reading.sanitize import duration
@@ -32,6 +36,23 @@ def test_a_theme_is_told_by_whole_words_and_their_inflections():
         assert {text: theme(text) for text in texts.split("/")} == dict.fromkeys(
             texts.split("/"), name
         )
+
+
+def test_what_the_sandbox_hides_is_named_and_no_path_fails_the_look(tmp_path, monkeypatch):
+    monkeypatch.setattr("clew_daemon.host.hidden._SYSTEM", re.compile("/none"))
+    for at in range(1_500):
+        (tmp_path / f"{at}").symlink_to(f"{at + 1}")
+    at = tmp_path / "there"
+    at.mkdir()
+    box, places = SimpleNamespace(mode="enforce", read=(), write=()), SimpleNamespace(folders={})
+    told = {
+        f"cat: {tmp_path}/0: No such file or directory": "",
+        f"{sys.prefix}/none: No such file or directory": "",
+        f"ls: cannot open \u2018{at}\u2019: Permission denied": f"It cannot use {at}: ",
+    }
+    assert {text: hidden(text, "/w", places, box).partition("actions")[0] for text in told} == told
+    box.mode = "best_effort"  # what is missing may be missing there
+    assert hidden(f"{at}: Permission denied", "/w", places, box) == ""
 
 
 def raised(act):

@@ -217,10 +217,9 @@ class OwnUnit:
         text = _read(self.path)
         if text is None or is_of(text, self.home):
             return text
-        other = home_of(text)
+        other, there = home_of(text), f"clew service uninstall{self.unit.named}"
         whose = f"for another home: {other}" if other else "not one that clew wrote"
-        there = f"clew --home DIR service uninstall{self.unit.named}"
-        hint = f"uninstall it there ({there}), or remove it"
+        hint = f"`{there}` for that home, or remove it" if other else "remove it first"
         raise ServiceError(f"{self.path} is {whose} (see its ExecStart=): {hint}")
 
     def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:

@@ -134,8 +134,8 @@ def columns(rows: Sequence[Sequence[Span]], gap: str = "  ", width: int = 0) -> 
     widths = [max(width_of(row[i][0]) for row in rows) for i in range(len(rows[0]))] if rows else []
     lines: list[Line] = []
     for *cells, last in rows:
-        room = zip(cells, widths, strict=False)
-        padded = [(one + " " * (wide - width_of(one)) + gap, style) for (one, style), wide in room]
+        wide = zip(cells, widths, strict=False)
+        padded = [(one + " " * (most - width_of(one)) + gap, style) for (one, style), most in wide]
         lines.append([*padded, last])
     fixed = sum(widths[:-1]) + len(gap) * len(widths[:-1])
     widest = max((sum(width_of(text) for text, _ in line) for line in lines), default=0)

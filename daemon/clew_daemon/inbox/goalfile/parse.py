@@ -94,7 +94,7 @@ def goal_id(description: str, token: str, name: str = "") -> str:
     """Return the goal's name, or the first words of its description, and `token`: `[a-z0-9-]+`, `goal-7f3a` without."""
     slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
     if not slug:
-        folded = unicodedata.normalize("NFKD", description[:1000].casefold())
+        folded = unicodedata.normalize("NFKD", description[:1000]).casefold()
         words = re.findall(r"[a-z0-9]+", "".join(map(_in_ascii, folded)))
         telling = [word for word in words if f" {word} " not in FILLERS] or words
         slug = "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
