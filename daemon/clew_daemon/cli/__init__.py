@@ -1,7 +1,4 @@
-"""The command line: each command imports what it needs when it is called.
-
-`main` is the entry point of `clew` and `python -m clew_daemon`. Decisions about goals are the daemon's.
-"""
+"""The command line: `main` is the entry point of `clew`; each command imports what it needs when it is called."""
 
 import gc
 import os

@@ -151,10 +151,7 @@ subtask = click.argument("subtask", metavar="[SUBTASK]", required=False, help=_S
 
 
 def position(instance: Instance, goal: str, number: str | None) -> tuple[int, int] | None:
-    """Return which subtask of the goal a number names, None for none; raises CliError.
-
-    In a goal with one task, the subtask's number alone is enough.
-    """
+    """Return which subtask a number names, None for none; with one task its own is enough. Raises CliError."""
     from clew_daemon.reading.queries import goal_state
 
     if number is None:

@@ -27,9 +27,7 @@ AT_REST = ("completed", "failed", "cancelled", "blocked")
 UNREADABLE_S = 5.0
 HOLDER_S = 0.5
 ASK_S, ASK_MAX_S = 1.0, 5.0
-ASK_SHARE = 0.01
-"""The share of the daemon's time that asking may take: after a slow answer the pause is longer."""
-
+ASK_SHARE = 0.01  # The share of the daemon's time that asking may take: after a slow answer the pause is longer
 BACK_S = 30.0  # how long an ended daemon is waited for
 NEWS_MAX = 20  # how much of what has arrived is shown before the view is drawn again
 RECENT_ACTIONS = 5
@@ -37,10 +35,7 @@ ENDS = ("action_finished", "action_blocked", "action_interrupted")
 
 
 class Watched:
-    """Some goals, by their ids, or all; with `attach`, of what they did before only the last actions are told.
-
-    `note` is a line on a daemon that is waited for, "" while one runs.
-    """
+    """Some goals, by their ids, or all; `attach`: only their last actions are told; `note`: a daemon is waited for."""
 
     def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
         self._instance, self._goals, self._attach = instance, list(goals), attach

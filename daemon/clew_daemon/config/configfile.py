@@ -27,13 +27,11 @@ def read(path: Path) -> str | None:
     except FileNotFoundError:
         links = (one for one in (path, *path.parents) if one.is_symlink() and not one.exists())
         if link := next(links, None):
-            raise ConfigFileError(
-                f"{link} is a link to {link.readlink()}, which does not exist"
-            ) from None
+            why = f"{link} is a link to {link.readlink()}, which does not exist"
+            raise ConfigFileError(why) from None
         return None
     except OSError as error:
         raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigFileError(
-            f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8"
-        ) from None
+        why = f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        raise ConfigFileError(why) from None

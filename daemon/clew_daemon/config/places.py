@@ -1,7 +1,4 @@
-"""Where clew's folders are: XDG, `--home`, and `[paths]` over both (docs/configuration.md).
-
-Pure: the environment comes in as a mapping, and no folder is looked at or made here.
-"""
+"""Where clew's folders are: XDG, `--home`, and `[paths]` over both (docs/configuration.md). Pure."""
 
 from __future__ import annotations
 

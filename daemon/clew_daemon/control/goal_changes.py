@@ -85,11 +85,7 @@ class GoalChanges:
         all: bool = False,  # noqa: A002 - its name on the socket
         now: bool | None = None,
     ) -> GoalAnswer | dict[str, list[GoalAnswer | dict[str, str]]]:
-        """Change one `goal`, several `goals`, or `all` to which the change applies, as docs/cli.md says.
-
-        For several, `{"results": [...]}` has the answer or the `error` of each. `pause` waits for the running action,
-        but for `now`.
-        """
+        """Change one `goal`, several `goals`, or `all` that it applies to (docs/cli.md); `now` interrupts an action."""
         verb = "pause --now" if verb == "pause" and now else verb
         if all:
             meant = [
@@ -178,10 +174,7 @@ class GoalChanges:
         return True
 
     async def _requeue(self, core: Core, by: str) -> str:
-        """Queue a goal again once its last worker has ended; ControlError if another request came first.
-
-        One that rests is reopened: what stopped it no longer counts, since a person has decided.
-        """
+        """Queue a goal again, reopened if it rests, once its worker has ended; ControlError if another request came."""
         before, state = request_basis(core), core.state
         goal, waits = state.goal_id, state.goal.status == GoalStatus.WAITING
         reopen = not waits or state.plan.replan_required == "person"
@@ -196,9 +189,8 @@ class GoalChanges:
         if request_basis(core) != before:  # another request was recorded while the worker stopped
             raise ControlError(f"{goal} is {shown_status(state)} now; `{by}` changed nothing")
         if state.ended and (other := holder(state.spec.name, self._goals.states(), goal)):
-            raise ControlError(
-                f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
-            )
+            why = f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
+            raise ControlError(why)
         refuse_abandoned()
         at, after, subtask = time.time(), state.rested_seq if state.ended else 0, state.follow_up
         requeued = ev.GoalRequeued(
@@ -221,9 +213,8 @@ class GoalChanges:
             await self._supervisor.halt(goal, "feedback")
             core = await self._goals.whole(goal)
             if core.state.ended:  # it was cancelled while its worker stopped
-                raise ControlError(
-                    f"{goal} is {core.state.goal.status} now; the feedback was not recorded"
-                )
+                why = f"{goal} is {core.state.goal.status} now; the feedback was not recorded"
+                raise ControlError(why)
         refuse_abandoned()
         state = core.state
         await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
@@ -266,10 +257,7 @@ class GoalChanges:
     # -- edit: what a goal asks for becomes what a goal file says now, while none of its actions runs -----
 
     async def edit(self, goal: str, text: str | None = None) -> GoalAnswer:
-        """Change what a goal asks for to what a goal file says, all of it; without `text`, say whether that may be now.
-
-        ControlError with every error of the file, or where the goal is at work or completed.
-        """
+        """Change what a goal asks for to what a file says; without `text`, say whether that may be. ControlError."""
         core = await self._lookup.whole(goal)
         _refuse(core)
         if text is None:

@@ -50,12 +50,8 @@ BATCH_BYTES = 256 << 10
 
 COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
 
-SILENCE_S = 10.0
-"""An empty batch is sent after this time without events: it shows that the daemon runs."""
-
-ENDED_SHOWN = 50
-"""How many goals that ended are in the state that a client begins with; `status` has the others."""
-
+SILENCE_S = 10.0  # After this time without events an empty batch shows that the daemon runs
+ENDED_SHOWN = 50  # How many goals that ended are in the state that a client begins with; `status` has the others
 END_S = 60.0  # How long an undo waits for the end of a worker whose goal is no longer at work
 
 
@@ -138,10 +134,7 @@ class ControlHandlers:
         return {"daemon": await self._view(), "goals": goals, **more}
 
     async def _follow(self, goal: str | None = None, after: str | None = None) -> Stream:
-        """Follow the events of one goal, or of all, from now on, or after the cursor `after` (docs/stream.md).
-
-        The answer says where the stream begins, with the state as it is after that, unless it continues from `after`.
-        """
+        """Follow one goal, or all, after the cursor `after`, or from now on, with the state first (docs/stream.md)."""
         ledger = self._goals.ledger
         goal = self._lookup.find(goal).state.goal_id if goal else ""
         try:
@@ -190,9 +183,8 @@ class ControlHandlers:
             except VisitFailed as error:
                 raise ControlError(f"{goal}: {error}") from None
             if tree != made.tree:
-                raise ControlError(
-                    f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
-                )
+                how = f"`clew feedback {goal} …` lets it go on"
+                raise ControlError(f"{goal}: the workspace has changed since it was shown; {how}")
             at, state, why = time.time(), core.state, redact(why)
             accepted = ev.ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
             ended = ev.GoalEnded(
@@ -229,10 +221,9 @@ class ControlHandlers:
         if supervisor.uses(goal):
             raise ControlError(f"another undo of {goal} is in progress: try again when it is done")
         if other := supervisor.at_work_in(core.state.spec.workspace):
-            raise ControlError(
-                f"{goal}: {other} is at work in the same folder, or in one below or above it:"
-                f" wait until it has ended, or stop it first, with `clew pause {other}`"
-            )
+            where = f"{goal}: {other} is at work in the same folder, or in one below or above it"
+            how = f"wait until it has ended, or stop it first, with `clew pause {other}`"
+            raise ControlError(f"{where}: {how}")
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
                 result = await undo.undo(self._d, core, subtask, perform=perform, expected=expected)

@@ -78,10 +78,7 @@ def answer(state: State, effect: str) -> GoalAnswer:
 def handler(
     method: str, answer: Callable[..., Awaitable[Answer]], record: Ledger | None = None
 ) -> Handler:
-    """Return what answers a method: `answer`, whose signature says which parameters there are.
-
-    One that waits for the `record` of its effect raises ControlError while there is no room for that.
-    """
+    """Return what answers a method: `answer`, by its signature; not without room for a `record` that it waits for."""
     adapter = TypeAdapter[Any](cast("Any", answer))  # a callable has a schema, too
 
     async def handle(params: Mapping[str, object]) -> Answer:

@@ -1,7 +1,4 @@
-"""clew's own folders, made and checked before use: they belong to this user alone; and where goals may work.
-
-They are checked by the descriptor that was opened, so that the folder that was checked is the one that is used.
-"""
+"""clew's own folders, made and checked as they were opened, for this user alone; and where goals may work."""
 
 import contextlib
 import json

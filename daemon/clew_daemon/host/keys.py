@@ -107,10 +107,7 @@ def read_key(path: Path) -> str:
 
 
 def read_secret(path: Path, what: str, limit: int) -> bytes:
-    """Read a file, none of it with the `limit` 0; refused where others can read or write it. Raises KeyFileError.
-
-    It is judged by the file that was opened.
-    """
+    """Read a file, judged as it was opened, and refused where others can use it; KeyFileError. `limit` 0: no more."""
     try:
         with closing(os.open(path, _TO_LOOK)) as fd:
             fault = _file_fault(os.fstat(fd))

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from clew_shared.files import write_whole
@@ -277,17 +278,10 @@ def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> t
     program = shutil.which("systemctl", path=env.get("PATH"))
     if program is None:
         return "", "systemctl is not installed"
-    command, nothing = [program, "--user", "--no-pager", *args], subprocess.DEVNULL
+    command = [program, "--user", "--no-pager", *args]
+    read = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
-        done = subprocess.run(
-            command,
-            env=env,
-            stdin=nothing,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        done = read(command, env=env, text=True, timeout=within_s)
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
     fault = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]

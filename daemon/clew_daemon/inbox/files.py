@@ -194,10 +194,7 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
 
 
 def settle(rejected: Path, name: str) -> None:
-    """Remove the error texts of files that were rejected under this name: one that could be used came since.
-
-    The files stay where they are; without its text none is listed any more.
-    """
+    """Remove the error texts of what was rejected under the name of a file that is a goal now: `left` lists none."""
     for place in islice(_places(rejected, name), SHOWN_MAX):
         with suppress(OSError):
             if _error_text(place).startswith(f"{visible(name)} "):  # else the file's own name
@@ -241,10 +238,7 @@ REASON_CHARS, REASON_BYTES = 500, 4_096
 
 
 def left(inbox: Path) -> Left:
-    """Return what is rejected, and what lies in the inbox and will not be taken; the newest first.
-
-    A rejected file without its error text is not listed: see `settle`.
-    """
+    """Return what was rejected and has an error text, and what lies in the inbox and is never taken; newest first."""
     rejects = {path: at_ns for at_ns, path in _entries(inbox / REJECTED)}
     found = [(at, path, True, "") for path, at in rejects.items() if error_path(path) in rejects]
     for at_ns, path in _entries(inbox):

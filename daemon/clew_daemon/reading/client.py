@@ -1,7 +1,4 @@
-"""The client of the control socket: one request and its answer, with deadlines.
-
-It knows the wire format (JSON-RPC 2.0, a message a line; docs/protocol.md), not the methods.
-"""
+"""The client of the control socket: one request and its answer (docs/protocol.md), with deadlines."""
 
 from __future__ import annotations
 
@@ -28,9 +25,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 2
 ANSWER_S = 30.0
-LOOK_S = 3.0
-"""How long a command that only reads waits for an answer before it reads the ledger instead."""
-
+LOOK_S = 3.0  # How long a command that only reads waits before it reads the ledger instead
 ANSWER_BYTES_MAX = 64 << 20
 ADDRESS_BYTES_MAX = 107
 
@@ -71,10 +66,7 @@ class RequestRefused(CliError):
 
 
 def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **params: Any) -> Any:
-    """Call a method of the daemon at that control socket and return the result.
-
-    Raises NoDaemon if none listens, RequestRefused for its errors, NoAnswer if it does not answer in time.
-    """
+    """Call a method of the daemon and return the result; raises NoDaemon, NoAnswer, RequestRefused for its errors."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     address = at if isinstance(at, Address) else Address(at)
     deadline = time.monotonic() + within_s

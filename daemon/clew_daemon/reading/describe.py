@@ -1,7 +1,4 @@
-"""An event of a goal in words: the one table that every view shows. Pure.
-
-A new event needs a log line in `record.eventlog`, and its text here.
-"""
+"""An event of a goal in words: the one table of all views. Pure. A new event needs a log line in `eventlog`, too."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,10 +48,7 @@ def advance(state: State, event: ev.Event, seq: int) -> Entry | None:
 
 
 def describe(event: ev.Event, state: State, action: str = "") -> Entry | None:
-    """Return the entry of an event, None if people need none.
-
-    `state` is that after it, `action` the action that it ends.
-    """
+    """Return the entry of an event, None if people need none; `state` is after it, `action` the one that it ends."""
     tables = (_of_action, _of_work, _of_worker_and_workspace, _of_goal, _of_finish)
     found = next((one for one in (of(event, state) for of in tables) if one.title), None)
     if found is None:

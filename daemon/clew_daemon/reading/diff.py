@@ -1,7 +1,4 @@
-"""What a goal, or one of its subtasks, changed in its workspace, from the snapshots on record.
-
-The text of the difference is redacted, harmless for a terminal, and in bounded memory.
-"""
+"""What a goal, or one of its subtasks, changed in its workspace, by its snapshots; redacted, and in bounded memory."""
 
 import contextlib
 import stat
@@ -234,10 +231,7 @@ FILES_MAX = 500
 
 
 def shown_diff(instance: Instance, goal: str) -> list[DiffLine]:
-    """Return what a goal changed, as much as one looks at: files with counts, the difference, notes; or why not.
-
-    The counts are of kind `stat`, the notes `note`. Keys are not shown, as far as they can be read here.
-    """
+    """Return what a goal changed, as much as one looks at: files with counts, the difference, notes; or why not."""
     hide_keys(instance)
     try:
         with goal_diff(instance, goal, None) as found:

@@ -1,7 +1,4 @@
-"""The errors of commands: a line or two on stderr, and an exit code.
-
-Every command imports this module, so it imports nothing expensive.
-"""
+"""The errors of commands: a line or two on stderr, and an exit code. It imports nothing expensive."""
 
 import os
 import sys
@@ -35,10 +32,7 @@ def print_note(text: str) -> None:
 
 
 def explained(error: Exception) -> str | None:
-    """Return the message for an error that click or the system raised.
-
-    None for any other error: it is a bug, and its traceback is worth more than a sentence.
-    """
+    """Return the message for an error that click or the system raised; None for others: a bug needs its traceback."""
     if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{name}"

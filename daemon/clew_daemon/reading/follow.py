@@ -1,7 +1,4 @@
-"""Durable events as they are recorded: from the daemon's stream, and from the ledger while no daemon runs.
-
-Both have the same cursor, so nothing is missed or seen twice when one takes the place of the other.
-"""
+"""Durable events as they are recorded: from the daemon's stream, or from the ledger, whose cursor is the same."""
 
 import json
 import threading
@@ -20,9 +17,7 @@ from clew_daemon.reading.queries import opened
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import Cursor
 
-SILENT_S = 30.0
-"""After this time without a line the daemon counts as gone: it sends one at least every 10 s."""
-
+SILENT_S = 30.0  # After this time without a line the daemon counts as gone: it sends one at least every 10 s
 ANSWER_S = 5.0  # how long the answer to `follow` may take
 LOOK_S = 0.1
 LOOK_ROWS = 500
@@ -85,10 +80,7 @@ def _event(found: Mapping[str, Any]) -> StreamEvent:
 
 
 def follow(find: Callable[[], Address], ledger: Path, after: str | None = None) -> Iterator[News]:
-    """Yield what is new of all goals, without end; something at least every `SILENT_S`. Raises LedgerError.
-
-    `find` returns where the daemon listens, which may change with each daemon. Without `after` it begins now.
-    """
+    """Yield what is new of all goals after the cursor, something at least every `SILENT_S`. Raises LedgerError."""
     failures, is_told = 0, False
     while True:
         try:

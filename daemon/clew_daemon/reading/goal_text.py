@@ -1,7 +1,4 @@
-"""One goal in full, drawn from its view (`GoalDetail`).
-
-Reasons, questions, failures, summaries and outputs of checks are shown whole, and only once.
-"""
+"""One goal in full, drawn from its view (`GoalDetail`): what was said in words is shown whole, and only once."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -24,10 +21,7 @@ HOW_TO_CHECK = "it has no checks; `checks:` in its file, or `clew submit --check
 
 
 def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None) -> list[Line]:
-    """Return a goal in full: head, facts, costs, tree, refused actions by their signatures, checks, its open question.
-
-    `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
-    """
+    """Return a goal in full; `report` is its report's path, "" for none yet, `at` now, in seconds since 1970."""
     at, missing = time.time() if at is None else at, detail["snapshots"]["missing"]
     again, refused = map(words.rerun_text, detail["reruns"]), detail["blocked_actions"]
     head: Line = [
@@ -189,16 +183,12 @@ def _check_lines(detail: GoalDetail) -> list[Line]:
         lines += [[(clean(words.passed_before([name])), "yellow")] for name in before]
     for name, check in checks.items():
         proves = ", as before any work: it proves nothing" if name in before else ""
-        verdict = _verdict(check["passed"])
+        verdict = ("passed", "green") if check["passed"] else ("failed", "red")
         lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), verdict, (proves, "yellow")])
         if not check["passed"]:
             output = clean(check["output"], lines=True).strip()
             lines += [[(f"{INDENT}{line}", "red")] for line in output.splitlines()]
     return lines
-
-
-def _verdict(passed: bool) -> Span:
-    return ("passed", "green") if passed else ("failed", "red")
 
 
 def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:

@@ -162,10 +162,7 @@ class Instance:
 
     @property
     def socket(self) -> Address:
-        """The control socket: the one that the holder of the ledger's lock names, otherwise that of the run folder.
-
-        A holder in another container names a path of that container, so our own run folder comes first.
-        """
+        """The control socket: where the lock's holder says, unless that is in a container, with paths of its own."""
         own, found = self.places.socket, self.holder
         named = found.socket if found else None
         if found and named and not (own.exists() and not found.is_here):

@@ -1,8 +1,4 @@
-"""The daemon's log file, read from its end and as it grows, across rotation.
-
-It does not use the stream of events: much of what a log is read for (warnings, what an agent prints, the config) is no
-event.
-"""
+"""The daemon's log file, which has more than the stream of events: its end, and what is added, across rotation."""
 
 import contextlib
 import io
@@ -14,8 +10,7 @@ from typing import IO, Any
 
 LINES_MAX = 100_000
 
-LogEntry = dict[str, Any]
-"""A line of the log: `timestamp`, `level`, `event`, `goal`, … (docs/operations.md, Logs)."""
+LogEntry = dict[str, Any]  # `timestamp`, `level`, `event`, `goal`, … (docs/operations.md, Logs)
 
 
 class LogTail:

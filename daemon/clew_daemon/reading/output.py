@@ -46,10 +46,8 @@ RESULT_STYLE = {
 }
 
 
-LAST_CHARS = 30
-"""The least room of a table's last column, beside the others."""
-HANGING = 4
-"""The indentation of the later parts of a wrapped line, in columns beyond that of the first one."""
+LAST_CHARS = 30  # The least room of a table's last column, beside the others
+HANGING = 4  # The indentation of the later parts of a wrapped line, in columns beyond that of the first one
 
 
 def on_terminal() -> bool:

@@ -35,9 +35,7 @@ from clew_shared.text.words import ending
 from clew_shared.wire.hello import HelloAnswer
 
 FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")
-LINES_COMPARED_MAX = 2_000
-"""A longer message counts as changed whole: comparing it would take too long."""
-
+LINES_COMPARED_MAX = 2_000  # A longer message counts as changed whole: comparing takes too long
 _SIGNS = {"same": ("  ", ""), "added": ("+ ", "green"), "removed": ("- ", "red")}
 Change = Literal["same", "added", "removed"]
 ComparedLine = tuple[Change, str]  # added: only in the later prompt, removed: in the earlier one
@@ -90,10 +88,7 @@ class InspectedPrompt:
 
 
 def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPrompt:
-    """Return the prompt of a turn, None for the next one; raises CliError where it cannot be built.
-
-    A turn ends with its iteration record, so its prompt is the one after the record of the turn before.
-    """
+    """Return the prompt of a turn, built after the record of the one before; None: of the next. Raises CliError."""
     bounds = _turns(instance, goal)
     number = min(max(1, turn or len(bounds)), len(bounds))
     is_next = number == len(bounds)
@@ -213,10 +208,7 @@ def _changed(before: Said, after: Said) -> ComparedMessage:
 
 
 def turn_lines(prompt: InspectedPrompt, *, whole: bool) -> list[Line]:
-    """Return the prompt of a turn, and its size; `whole`: messages that did not change, too.
-
-    Of the first turn, which has none before it, all is shown.
-    """
+    """Return the prompt of a turn, and its size; `whole`, or of the first turn: messages that did not change, too."""
     is_first, is_next = prompt.turn == 1, prompt.turn == prompt.turns
     head = f"Turn {prompt.turn} of {prompt.turns}{' (the next call)' if is_next else ''}"
     size, note = thousands(prompt.preview.tokens), prompt.preview.note

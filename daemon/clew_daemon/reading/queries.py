@@ -1,7 +1,4 @@
-"""What is read of goals: by name, in a list, one in full; from the daemon, or from the ledger where none answers.
-
-The ledger is opened read-only, with or without a running daemon; a ledger that does not exist yet has no goals.
-"""
+"""What is read of goals: by name, in a list, one in full; from the daemon, or from the ledger where none answers."""
 
 from __future__ import annotations
 
@@ -126,10 +123,7 @@ def goal_state(instance: Instance, goal: str) -> State:
 
 
 def all_goals(instance: Instance, limit: int | None) -> GoalList:
-    """Return the answer to `status` on all goals that have not ended and the last `limit` of the others.
-
-    It is the daemon's, or without one that of the ledger.
-    """
+    """Return the daemon's or the ledger's answer to `status`: all goals that go on, and the last `limit` others."""
     answer: GoalList | None = ask(instance.socket, "status", limit=limit)
     if answer is not None:
         keys = shapes.GoalView.__required_keys__  # an earlier version may not say all
@@ -222,10 +216,7 @@ def _with_own_changes(instance: Instance, detail: GoalDetail) -> GoalDetail:
 def _own_changes(
     ledger: Path, goal: str, folder: Path, git: str | None, _basis: object
 ) -> tuple[int | None, ...]:
-    """Return how many files a goal itself changed, and how many lines it added and removed.
-
-    It is kept while `_basis` stays, until another snapshot: a live view asks every second.
-    """
+    """Return the counts of files that a goal changed, and of lines added and removed; kept while `_basis` stays."""
     from clew_daemon.record.changed_files import changed_files
     from clew_shared.ledger.errors import LedgerError
     from clew_shared.snapshots.store import StoreError, at

@@ -50,10 +50,7 @@ class SubmitOptions:
 
 @dataclass(frozen=True)
 class CheckedGoal:
-    """A goal to drop: its bytes with the options in them, and the goal that they parse to.
-
-    `is_here`: a text that works in the repository that it was submitted in; `is_new`: its workspace will be made.
-    """
+    """A goal to drop: its bytes with the options in them, and its parse; `is_here`: in the git repository here."""
 
     source: GoalSource
     raw: bytes
@@ -69,10 +66,7 @@ class CheckedGoal:
 def check_goals(
     instance: Instance, given: Sequence[str], options: SubmitOptions, *, new: bool = False
 ) -> list[CheckedGoal]:
-    """Read and check all goals; return them, or raise CliError with all errors.
-
-    A text without a workspace works in the git repository of the working directory, if there is one and not `new`.
-    """
+    """Read and check all goals, a text in the repository here unless `new`; raises CliError with all errors."""
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
     errors: list[str] = []
@@ -130,10 +124,9 @@ def _placed(
     try:
         located(str(here), instance.places, instance.env)
     except ValueError as error:
-        raise CliError(
-            f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
-            "--workspace DIR names one, --new makes a fresh folder"
-        ) from None
+        why = f"the git repository here cannot be its workspace: {error}"
+        hint = "--workspace DIR names one, --new makes a fresh folder"
+        raise CliError(f"{one.source.shown}: {why}; {hint}") from None
     values = {**options.values, "workspace": str(here)}
     placed = checked_goal(instance, one.source, replace(options, values=values))
     return replace(placed, is_here=True)
@@ -219,11 +212,7 @@ class Submission:
 
 
 def drop_all(instance: Instance, files: Iterable[tuple[str, bytes]]) -> list[Submission]:
-    """Put files into the inbox, each atomically and under a name of its own.
-
-    All are written under hidden names first, so that none appears if one cannot be written; they are durable when
-    this returns.
-    """
+    """Put files into the inbox under names of their own, durably, each atomically; none if one cannot be written."""
     inbox, after = instance.places.inbox, 0
     with suppress(CliError), ledger_if_any(instance) as reader:
         after = reader.last_seq() if reader else 0
@@ -246,10 +235,7 @@ def drop_all(instance: Instance, files: Iterable[tuple[str, bytes]]) -> list[Sub
 
 
 def await_decisions(instance: Instance, submissions: Sequence[Submission], within_s: float) -> None:
-    """Wait until the daemon has decided on all files, at most `within_s`, and fill the decisions in.
-
-    Raises CliError if the daemon ends meanwhile; the decisions until then are filled in.
-    """
+    """Fill in the daemon's decisions as they come, for at most `within_s`; raises CliError if the daemon ends."""
     after = min((one.after for one in submissions), default=0)
     deadline = time.monotonic() + within_s
     while True:

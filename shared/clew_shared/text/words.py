@@ -142,17 +142,12 @@ def ordinal(count: int) -> str:
 
 _SHOWN = {  # the arguments by which a person recognises an action of a built-in tool
     "run_cmd": ("cmd",),
-    "read_file": ("path",),
-    "write_file": ("path",),
-    "edit_file": ("path",),
-    "list_files": ("path",),
+    **dict.fromkeys(("read_file", "write_file", "edit_file", "list_files"), ("path",)),
     "search": ("pattern", "path"),
     "wait": ("why",),
     "recall": ("seq",),
     "finish": (),
 }
-
-
 _COMMANDS = frozenset(("command", "cmd", "script"))  # a description beside one says nothing
 
 
@@ -220,7 +215,6 @@ def key_line(output: str, max_chars: int = ACTION_CHARS) -> str:
 
 
 SILENT = "It printed nothing. This command failed:\n+ "
-
 GOT = "got "  # begins the reason where a value that was computed is not the expected one
 
 

@@ -1,7 +1,4 @@
-"""`clew backup` and `clew restore`: a verified copy of the ledger, which may be in use meanwhile, and back again.
-
-`restore` holds the locks of a daemon until it has ended, so that nothing else writes to the ledger.
-"""
+"""`clew backup` and `clew restore`: a verified copy of the ledger, maybe in use, and back again, under its locks."""
 
 import os
 import shlex
@@ -34,10 +31,7 @@ MB = 1 << 20
 
 @dataclass
 class Verified:
-    """What a ledger holds, and after a restore where the one before it is, and whose it was.
-
-    `goals_lost` are not on record any more: `id`, and `file` where that is kept.
-    """
+    """What a ledger holds; after a restore where the one before it is, whose it was, and which goals are lost."""
 
     events: int
     goals: int

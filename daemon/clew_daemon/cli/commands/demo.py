@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -124,23 +125,16 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
     command = [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"]
     log = home / "daemon.out"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=env,
-            start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
-        )
+        # Ctrl-C must not reach the daemon: it is stopped below
+        start = partial(subprocess.Popen, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = start(command, stdout=out, stderr=out, env=env)
 
     def is_ready() -> bool:
         return bool((ask(instance.socket, "ping") or {}).get("ready"))
 
     try:
-        if (
-            not _reached(lambda: process.poll() is not None or is_ready(), START_S)
-            or process.poll() is not None
-        ):
+        _reached(lambda: process.poll() is not None or is_ready(), START_S)
+        if not is_ready():
             output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
             raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
         yield process.pid
@@ -154,10 +148,7 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
 
 
 def furnish(home: Path, python: str) -> dict[str, bytes]:
-    """Write the config of the demo, and the files that the looping goal begins with, into its home.
-
-    Return the goal files by name.
-    """
+    """Write the demo's config, and what its looping goal begins with, into its home; return the goal files by name."""
     agent, quoted = str(Path(stubborn_agent.__file__).resolve()), shlex.quote(python)
     given = {
         "command": [python, "-I", agent],

@@ -35,8 +35,7 @@ STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 LLM_S, VERSION_S = 3.0, 30.0
 LINE_CHARS = 300
 NOT_FOUND = "is not found on the PATH of the daemon"
-PORTS_ABI = 4
-"""The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
+PORTS_ABI = 4  # The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)
 
 
 @parameters.command(parameters.as_json)

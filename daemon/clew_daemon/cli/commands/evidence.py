@@ -140,11 +140,9 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
 def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -> Iterator[Line]:
     """Yield a proof as a person reads it who decides: what was asked for, what was changed, what came of it."""
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
-    asked_for = [
-        *state.spec.notes.splitlines(),
-        *(f"- {one.description}" for one in state.goal.tasks),
-    ]
-    yield from ([(f"  {short(line, LINE_CHARS)}", "dim")] for line in asked_for[:GOAL_LINES])
+    tasks = (f"- {one.description}" for one in state.goal.tasks)
+    asked_for = [*state.spec.notes.splitlines(), *tasks][:GOAL_LINES]
+    yield from ([(f"  {short(line, LINE_CHARS)}", "dim")] for line in asked_for)
     said = label.words(made.label, "", known.accepted)
     named = "" if said.startswith(made.label) else f"{made.label}: "
     yield [("label: ", "bold"), (f"{named}{said}", "")]
@@ -155,7 +153,11 @@ def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -
         yield [("it changed these, by which its work is judged:", "bold")]
         for one in made.taken_away:
             yield [(f"  {clean(one.path)}", ""), (f"  {_KINDS.get(one.kind, '')}", "dim")]
-    yield from _diff_lines(made.diff)
+    if made.diff:
+        yield [("its change of them (- before the work, + now):", "bold")]
+    for line in made.diff.splitlines():
+        if not line.startswith(("diff --git ", "index ")):
+            yield [(f"  {clean(line)}", {"+": "green", "-": "red"}.get(line[:1], ""))]
     yield from _check_lines(made)
     if made.without_work:
         yield [(_WITHOUT[made.without_work], "")]
@@ -164,14 +166,6 @@ def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -
         yield [("You are asked. ", "yellow"), (_DECIDE, "")]
         yield [(f"  accept:       clew proof {state.goal_id} --accept", "yellow")]
         yield [(f'  let it go on: clew feedback {state.goal_id} "…"', "yellow")]
-
-
-def _diff_lines(diff: str) -> Iterator[Line]:
-    if diff:
-        yield [("its change of them (- before the work, + now):", "bold")]
-    for line in diff.splitlines():
-        if not line.startswith(("diff --git ", "index ")):
-            yield [(f"  {clean(line)}", {"+": "green", "-": "red"}.get(line[:1], ""))]
 
 
 def _check_lines(made: ProofMade) -> Iterator[Line]:

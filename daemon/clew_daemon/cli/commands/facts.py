@@ -30,8 +30,7 @@ from clew_shared.record.moment import local
 from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
 from clew_shared.wire.nursery import SandboxReport
 
-Level = Literal["ok", "note", "warn", "fail"]
-"""`note` is a fact that only some uses of clew need to know."""
+Level = Literal["ok", "note", "warn", "fail"]  # note: what only some uses of clew need to know
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Commands that show goals: `status`, `history`, `show`, `context` and `logs`.
-
-`status` asks the daemon; where none answers it says so, and shows the last state on record.
-"""
+"""Commands that show goals: `status`, `history`, `show`, `context` and `logs`, with or without a daemon."""
 
 import json
 import select
@@ -26,8 +23,7 @@ from clew_daemon.record.goal_view import GoalList, OneGoal
 from clew_shared.record.moment import local
 
 RECENT = 10  # how many goals that have ended the list shows
-ARGS_CHARS = 120
-"""The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
+ARGS_CHARS = 120  # The length to which an action's arguments are shortened in its line; `clew show` has them whole
 POLL_S = 0.2
 
 
@@ -149,10 +145,9 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
     if not follow and not (instance.log_file.exists() or rotated(instance.log_file).exists()):
-        raise CliError(
-            f"there is no log at {instance.log_file}: no daemon has run here, `[log] file` names another, or it was "
-            "removed\nunder systemd, see also: journalctl --user -u clew -o cat"
-        )
+        why = "no daemon has run here, `[log] file` names another, or it was removed"
+        hint = "under systemd, see also: journalctl --user -u clew -o cat"
+        raise CliError(f"there is no log at {instance.log_file}: {why}\n{hint}")
     with closing(LogTail(instance.log_file)) as tail:
         last = list(entries_of(tail.last(), goal))
         entries = last[-lines:] if lines else []

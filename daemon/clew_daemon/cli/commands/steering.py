@@ -1,7 +1,4 @@
-"""Requests of a person to the daemon on goals: `feedback`, `pause`, `continue`, `cancel` and their like, and `edit`.
-
-The daemon finds the goals that are meant, decides and records; see `clew_daemon.control`.
-"""
+"""Requests of a person to the daemon on goals: `feedback`, `pause`, `continue`, `cancel` and their like, and `edit`."""
 
 import os
 import shutil

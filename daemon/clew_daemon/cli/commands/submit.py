@@ -1,7 +1,4 @@
-"""`clew submit`: the command, and what it prints.
-
-It reads and checks the goals first, so that all their errors are shown at once; the daemon still decides.
-"""
+"""`clew submit`: it checks the goals first, so that all their errors are shown at once; the daemon still decides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`clew diff` and `clew undo`: what a goal, or one of its subtasks, has changed in the workspace, and its restoration.
-
-The daemon decides what is restored, and restores it; `undo` shows it first, and asks.
-"""
+"""`clew diff` and `clew undo`: `undo` shows what the daemon would restore, asks, and has the daemon restore it."""
 
 import os
 import shlex
@@ -20,8 +17,7 @@ from clew_daemon.reading.output import Line, columns, on_terminal, print_json, p
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.undo.view import MovedView, NameView, UndoView
 
-DEADLINE_S = 1800.0
-"""How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""
+DEADLINE_S = 1800.0  # How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries
 
 
 @parameters.command(

@@ -53,10 +53,7 @@ def place(fault: LedgerFault) -> str:
 
 
 def check_ledger(path: Path, state: Path | None = None) -> VerifyReport:
-    """Check the ledger at `path`; a missing one is valid and empty.
-
-    The folder `state` shows what the ledger once held and has lost since.
-    """
+    """Check the ledger at `path`; a missing one is valid and empty, unless the folder `state` shows a loss."""
     if state and (gone := lost(path, state)):
         return VerifyReport(False, 0, 0, LedgerFault(None, None, f"the ledger {gone.what}"))
     if not path.exists():

@@ -81,10 +81,8 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
         return name
     question = f" (did you mean {meant}?)" if (meant := closest(name, agents)) else ""
     available = ", ".join(sorted(agents)) or "none"
-    raise ValueError(
-        f"names an unknown agent `{cut(name)}`{question}; available: {available}; "
-        "if you have just added it: clew reload"
-    )
+    unknown, hint = f"names an unknown agent `{cut(name)}`{question}", "if you have just added it"
+    raise ValueError(f"{unknown}; available: {available}; {hint}: clew reload")
 
 
 def _moment(value: Any) -> datetime:
@@ -111,9 +109,8 @@ def _by_name(value: Any) -> Any:
 
 def _named(checks: dict[Any, str]) -> dict[str, str]:
     if not checks:
-        raise ValueError(
-            "is empty: write lines of `name: command`, or delete the line for a goal without checks"
-        )
+        how = "write lines of `name: command`, or delete the line for a goal without checks"
+        raise ValueError(f"is empty: {how}")
     if len(checks) > CHECKS_MAX:
         raise ValueError(f"must be at most {CHECKS_MAX}, not {len(checks)}")
     return {name if isinstance(name, str) else f"check_{name + 1}": c for name, c in checks.items()}
