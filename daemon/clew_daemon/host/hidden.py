@@ -25,7 +25,7 @@ def hidden(output: str, workspace: str, places: Places, sandbox: SandboxSettings
 
     A line of the output must say that a path is missing, or denied, which out here is neither. Blocks, never raises.
     """
-    if sandbox.mode != "enforce":
+    if sandbox.mode == "off":
         return ""
     own = (workspace, sys.prefix, sys.base_prefix, *places.folders.values())
     seen = (*own, *sandbox.read, *sandbox.write)
