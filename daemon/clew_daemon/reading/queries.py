@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     View = TypeVar("View", GoalView, GoalDetail)
 
 OWN_CHANGES_S = 3.0
-ASKS = "asks you when the daemon runs: the step `{action}` was cut off"
+ASKS = "asks you when the daemon runs: the step `{action}` {what}"
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
     "was deleted, `[ledger] keep_days` after its end; its report and its workspace are still there"
@@ -179,7 +179,7 @@ def _at_rest(
 
 
 def _asks(instance: Instance, state: State) -> str:
-    """Return what the next daemon asks about a runbook's step that was cut off, "" where it just continues."""
+    """Return what the next daemon asks about a runbook's step, "" where it just continues."""
     from clew_daemon.record.goal_limits import has_runbook
     from clew_shared.core.journal import to_ask_about
     from clew_shared.record.model import GoalStatus
@@ -188,7 +188,8 @@ def _asks(instance: Instance, state: State) -> str:
     step = to_ask_about(state) if state.goal.status == GoalStatus.IN_PROGRESS else None
     if step is None or not has_runbook(state, instance.settings_for_display):
         return ""
-    return ASKS.format(action=action_text(step.name, step.args))
+    what = "was cut off" if step.result in ("", "interrupted") else "did not succeed"
+    return ASKS.format(action=action_text(step.name, step.args), what=what)
 
 
 def _without_worker(state: State) -> State:
