@@ -72,10 +72,7 @@ class Terminal:
 
 
 def on_terminal(argv, env, width, *, answers=(), code=0):
-    """Run a program with a terminal of that width for its output; what arrives there.
-
-    `answers` are pairs of what must be shown and what is typed then. With answers, the terminal is its input, too.
-    """
+    """Run a program with a terminal of that width; what arrives there, `answers` are typed once a text is shown."""
     one = Terminal(argv, env, width, asks=bool(answers))
     try:
         seen = 0

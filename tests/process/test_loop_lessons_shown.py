@@ -1,7 +1,4 @@
-"""A model that makes the same mistake in every goal, unless its prompt warns it of that: what the lessons save.
-
-`python -m pytest -s -n0 tests/process/test_loop_lessons_shown.py` prints the refusals of each goal.
-"""
+"""A model that makes the same mistake in every goal, unless its prompt warns it: what the lessons save (by -s)."""
 
 import json
 import re

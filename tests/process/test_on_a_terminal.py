@@ -1,8 +1,4 @@
-"""Every command that prints, on real terminals of several widths: nothing is cut, all of it is as in a pipe.
-
-One home with recorded goals is made for the whole file, by a real daemon that keeps running. Each terminal is one
-process that runs all commands in turn, which spares a start of Python for each.
-"""
+"""Every command that prints, on real terminals of several widths: nothing is cut, all of it is as in a pipe."""
 
 import json
 import re

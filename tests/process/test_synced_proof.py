@@ -1,8 +1,4 @@
-"""No answer is sent before its record is durable, as strace sees it beside a real daemon.
-
-Each verdict and each answer to an outcome follows a completed fdatasync of the ledger's log that began after the record
-was written to it. `STEPS=300 python -m pytest -s FILE` watches more steps and prints what was seen.
-"""
+"""No answer is sent before its record is durable, as strace sees it beside a real daemon; `STEPS=300 …` shows more."""
 
 import os
 import re

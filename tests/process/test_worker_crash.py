@@ -181,10 +181,7 @@ def test_thirty_restarts_leak_no_descriptor_and_no_process(clew):
 
 
 def descriptors(clew):
-    """What the daemon has open, without the ledger's files, and these.
-
-    The ledger keeps as many connections as were ever reading at once: there may be more of them later.
-    """
+    """What the daemon has open, without these, and the ledger's files, of which there may be more later."""
     places = []
     for fd in Path(f"/proc/{clew.daemon.pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile

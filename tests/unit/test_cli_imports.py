@@ -1,7 +1,4 @@
-"""What each command imports, and what it must do without: the rule that keeps `clew` quick to start, and light.
-
-An import that a test here finds belongs into the function that needs it.
-"""
+"""What each command imports: the rule that keeps `clew` light; others belong into the function that needs them."""
 
 import subprocess
 import sys

@@ -42,8 +42,7 @@ def test_what_the_sandbox_hides_is_named_and_no_path_fails_the_look(tmp_path, mo
     monkeypatch.setattr("clew_daemon.host.hidden._SYSTEM", re.compile("/none"))
     for at in range(1_500):
         (tmp_path / f"{at}").symlink_to(f"{at + 1}")
-    at = tmp_path / "there"
-    at.mkdir()
+    (at := tmp_path / "there").mkdir()
     box, places = SimpleNamespace(mode="enforce", read=(), write=()), SimpleNamespace(folders={})
     told = {
         f"cat: {tmp_path}/0: No such file or directory": "",
