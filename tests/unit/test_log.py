@@ -166,6 +166,17 @@ def test_a_file_that_cannot_be_rotated_grows_and_one_that_was_emptied_goes_on(
     assert len(list(tmp_path.glob("clew.log*"))) == 3
 
 
+def test_lines_that_are_written_together_keep_the_smallest_file_within_its_limit(out, tmp_path):
+    file = tmp_path / "clew.log"
+    setup.configure(settings(file=str(file), max_bytes=4096), stdout_fd=out[0])
+    with setup.together():
+        for number in range(40):
+            structlog.get_logger().info("goal.queued", text="y" * 400, n=number)
+    assert len(list(tmp_path.glob("clew.log*"))) == 3
+    assert all(one.stat().st_size < 4096 for one in tmp_path.glob("clew.log*"))
+    assert [line["n"] for line in out[1]()] == list(range(40))
+
+
 def test_a_file_that_cannot_be_closed_is_let_go_all_the_same(out, tmp_path, monkeypatch):
     """Its number may be that of the ledger by the next line."""
     fd, _ = out

@@ -2,7 +2,8 @@
 
 Every part of the daemon logs by `structlog.get_logger()`; where the lines go is decided here, and may change while the
 daemon runs. No line holds a key or a control character, and no error in writing one reaches the caller. Lines are
-written by the caller's thread before `log` returns, since the last ones before a crash matter most.
+written by the caller's thread before `log` returns, since the last ones before a crash matter most; those of recorded
+events, which a crash cannot lose, some at once.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
-TOGETHER_MAX = 16
+TOGETHER_CHARS = 2048  # the smallest file has twice as many bytes
 PATIENCE_MS = 50  # so long a reader that has fallen behind is waited for, once
 
 
@@ -146,8 +147,10 @@ class _Output:
         """Write one line to the current sinks, or keep it for those that are written together."""
         with self.lock:
             as_json = _json_line(line)
+            if sum([len(kept) for _, kept in self._kept]) + len(as_json) > TOGETHER_CHARS:
+                self._write()
             self._kept.append((f"{self.console(line)}\n" if self.console else as_json, as_json))
-            if not self._together or len(self._kept) == TOGETHER_MAX:
+            if not self._together:
                 self._write()
 
     @contextlib.contextmanager

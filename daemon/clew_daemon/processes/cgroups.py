@@ -208,8 +208,10 @@ def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
 
 
 def _is_marked(group: Path) -> bool:
-    with contextlib.suppress(OSError):  # the system's systemd sets it since 251
-        return os.getxattr(group, "user.delegate") == b"1"
+    for name in ("user.delegate", "trusted.delegate"):  # since systemd 251; 236, for root alone
+        with contextlib.suppress(OSError):
+            if os.getxattr(group, name) == b"1":
+                return True
     return False
 
 

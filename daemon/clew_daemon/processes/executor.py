@@ -81,15 +81,15 @@ class ExecutorProcess:
         executor._channel.give(executor._take)
         try:
             await ready
-        except asyncio.CancelledError:
+        except BaseException:
             await executor.end()
             raise
         return executor
 
     @property
     def alive(self) -> bool:
-        """It has not ended, as far as is known."""
-        return not self.cell.guard.ended.done()
+        """It has not ended, nor been given up, as far as is known."""
+        return not (self._channel.closed or self.cell.guard.ended.done())
 
     async def run(self, request: wire.RunRequest, said: Callable[[str], None]) -> wire.ActionDone:
         """Carry out an action; raises ExecutorDied where its effect is unknown. `said` is told what it has printed."""
@@ -155,7 +155,7 @@ class ExecutorProcess:
             first, loop = self._asks[0], asyncio.get_running_loop()
             self._late = loop.call_later(first.timeout_s, self._fail, "no answer in time")
             self._channel.write(first.line)
-            if self._channel.ended:
+            if first.line and self._channel.ended:  # else what it has said is still to be taken
                 self._fail()
 
     def _settled(self, answer: asyncio.Future[Any]) -> None:
@@ -164,26 +164,29 @@ class ExecutorProcess:
 
     def _take(self, line: bytes | None) -> None:
         """Take a message, None at the end of all; nothing comes from a sound executor that was not asked for."""
+        first = self._asks[0] if self._asks else None
+        if self._failing or not (first or line):
+            return
         try:
             message = wire.read_answer(line) if line else None
         except ValueError:
             self._fail(INVALID)
             return
-        first = self._asks[0] if self._asks else None
-        if first and message is None:
-            self._fail(INVALID if type(self._channel.fault) is LineError else "")
+        if message is None:
+            self._fail()
         elif isinstance(message, wire.ExecutorFailed):
             self._fail(f"an error in clew: {redact(message.error)}")
-        elif first and getattr(message, "id", 0) == first.number:
-            if isinstance(message, first.kind):
-                self._late.cancel()
-                self._asks.popleft()
-                if not first.answer.done():
-                    first.answer.set_result(message)
-                self._begin()
-            elif isinstance(message, wire.ActionSaid):
-                self._said(message.tail)
-        elif message:
+        elif not first or getattr(message, "id", 0) != first.number:
+            self._fail(INVALID)
+        elif isinstance(message, wire.ActionSaid):
+            self._said(message.tail)
+        elif isinstance(message, first.kind):
+            self._late.cancel()
+            self._asks.popleft()
+            if not first.answer.done():
+                first.answer.set_result(message)
+            self._begin()
+        else:
             self._fail(INVALID)
 
     def _fail(self, why: str = "") -> None:
@@ -193,6 +196,8 @@ class ExecutorProcess:
 
     async def _failed(self, why: str) -> None:
         code = 255
+        if type(self._channel.fault) is LineError:
+            why = INVALID
         try:
             self._channel.close()
             code = await self.cell.kill()

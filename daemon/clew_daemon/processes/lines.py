@@ -27,6 +27,7 @@ class LineChannel(asyncio.Protocol):
         self._bytes_max = bytes_max
         self._take: Callable[[bytes | None], None] = self._keep
         self._lines: deque[bytes] = deque()
+        self._kept = 0  # bytes of them
         self._rest, self._searched = bytearray(), 0
         self._paused = self.unread = self.ended = False
         self.fault: LineError | None = None
@@ -60,6 +61,7 @@ class LineChannel(asyncio.Protocol):
             self._read_on()
             self._comes = asyncio.get_running_loop().create_future()
             await self._comes
+        self._kept -= len(self._lines[0])
         return self._lines.popleft()
 
     def write(self, line: bytes) -> None:
@@ -89,23 +91,28 @@ class LineChannel(asyncio.Protocol):
         self._transport.abort()
 
     def _keep(self, line: bytes | None) -> None:
-        """Keep a line until it is received, and read no more until then: the rest waits in the socket."""
+        """Keep a line until it is received; once `bytes_max` are kept the rest waits in the socket.
+
+        What waits there is lost with a side that leaves without reading its answers.
+        """
         if line:
             self._lines.append(line)
+            self._kept += len(line)
         if self._comes and not self._comes.done():
             self._comes.set_result(None)
-        elif line and not self._paused:
+        if self._kept > self._bytes_max and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
     def _read_on(self) -> None:
-        if self._paused and not self.closed:
+        if self._paused and not (self.ended or self.closed):
             self._paused = False
             self._transport.resume_reading()
 
     def _end(self, fault: LineError | None = None) -> None:
         if not self.ended:
             self.ended, self.fault = True, fault
+            self._transport.pause_reading()  # one that floods waits
             self._take(None)
 
     # -- what the loop tells -------------------------------------------------------------------------
@@ -114,8 +121,6 @@ class LineChannel(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.ended:
-            return
         self._rest += data
         while 0 < (end := self._rest.find(b"\n", self._searched) + 1) <= self._bytes_max + 1:
             line = bytes(self._rest[:end])

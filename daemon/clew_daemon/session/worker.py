@@ -257,14 +257,18 @@ class ExecutorPool:
             raise ExecutorDied(plain(error)) from error
 
     async def died(self, why: str) -> None:
+        """End the executor that has failed; one that was started in its place since goes on."""
+        if self.alive:
+            return
         if not self._ended:
             log.warning("executor.died", **self._about, reason=why)
         await self._end_it()
 
     async def _end_it(self) -> None:
-        if self._executor is not None:
-            await self._executor.end()
-            self._executor = None
+        if executor := self._executor:
+            await executor.end()
+            if self._executor is executor:  # not one that was started meanwhile
+                self._executor = None
 
     async def cut_off(self) -> None:
         """End the executor with what it carries out; the next one is started when it is needed."""
