@@ -36,14 +36,8 @@ LINES_AT_ONCE = 250
 REST_MAX_S = 0.1
 AGAIN_S = 5.0
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-_AT_ONCE = (
-    ev.ActionBlocked
-    | ev.SubtaskEnded
-    | ev.Escalated
-    | ev.WorkerExited
-    | ev.GoalEnded
-    | ev.GoalBlocked
-)
+_OF_STEPS = ev.ActionBlocked | ev.SubtaskEnded | ev.Escalated
+_AT_ONCE = _OF_STEPS | ev.WorkerExited | ev.GoalEnded | ev.GoalBlocked
 
 
 @dataclass(slots=True)

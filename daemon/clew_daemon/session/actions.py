@@ -46,8 +46,7 @@ CUT_OFF = ActionOutcome(
     result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
 )
 NO_FEEDBACK = Feedback()
-NO_RULE = ("budget", "replan_required", "stopped")
-"""Why a proposal is refused without a look at what it is."""
+NO_RULE = ("budget", "replan_required", "stopped")  # refusals without a look at what is proposed
 
 
 class Actions:
@@ -165,13 +164,9 @@ class Actions:
             epoch.work.said = ""
             await self._tell_allowed(verdict)
             request = RunRequest(
-                seq=verdict.seq,
-                tool=p.tool,
-                args=p.args,
-                timeout_s=timeout_s,
-                limit=limit,
+                seq=verdict.seq, tool=p.tool, args=p.args, timeout_s=timeout_s, limit=limit,
                 output_bytes=epoch.settings.limits.output_bytes,
-            )
+            )  # fmt: skip
             done = await executor.run(request, epoch.work.hear)
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits
@@ -193,10 +188,10 @@ class Actions:
         if type(seq) is int and 0 <= seq <= SEQ_MAX:
             found = output_of(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
         if found is None:
-            text = (
-                f"recall needs `seq`, the number of an earlier action with an output, not {seq!r}"
+            needed = "the number of an earlier action with an output"
+            return ActionReport(
+                "error", f"recall needs `seq`, {needed}, not {seq!r}", changed=False
             )
-            return ActionReport("error", text, changed=False)
         return ActionReport("success", found, changed=False)
 
     # -- after an action -----------------------------------------------------------------------------
@@ -231,14 +226,11 @@ class Actions:
         """
         epoch, executors = self._epoch, self._epoch.executors
         output = None if p.output is None else redact(p.output)
-        report = partial(
-            ActionReport,
-            p.result,
-            output,
-            p.changed,
-            duration_s=p.duration_s or 0.0,
-            exit_code=getattr(p, "exit_code", None),
-        )
+        more: dict[str, Any] = {
+            "duration_s": p.duration_s or 0.0,
+            "exit_code": getattr(p, "exit_code", None),
+        }
+        report = partial(ActionReport, p.result, output, p.changed, **more)
         if not epoch.own_tools:
             return report(world="" if p.changed is not None else await executors.digest())
         if p.changed is False:
@@ -297,15 +289,9 @@ def _redacted(p: protocol.Act) -> protocol.Act:
 def _report(done: ActionDone, took_s: float) -> ActionReport:
     """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
     world = done.world.name if done.world else ""
-    return ActionReport(
-        done.result,
-        redact(done.output),
-        done.changed if world == UNKNOWN else None,
-        world,
-        done.duration_s or took_s,
-        done.exit_code,
-        done.touched,
-    )
+    changed, took_s = done.changed if world == UNKNOWN else None, done.duration_s or took_s
+    more = done.exit_code, done.touched
+    return ActionReport(done.result, redact(done.output), changed, world, took_s, *more)
 
 
 # -- answers -----------------------------------------------------------------------------------------

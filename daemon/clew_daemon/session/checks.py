@@ -42,8 +42,7 @@ class Checks:
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
-        self.finish: dict[str, Run] = {}
-        """How each check ended when they were run for a finish."""
+        self.finish: dict[str, Run] = {}  # how each check ended when they were run for a finish
 
     async def missing_tools(self) -> dict[str, str]:
         """Return which checks cannot run whatever is done in the workspace, and why; the executor is asked."""
@@ -147,10 +146,8 @@ class Checks:
         """Have an executor run a check in at most `most_s` seconds, and no more than the config allows."""
         limits = self._epoch.settings.limits
         most_s, size = min(limits.check_timeout_s, most_s), limits.output_bytes
-        request = CheckRequest(
-            name=name, cmd=cmd, timeout_s=most_s, output_bytes=size, fresh_tmp=fresh
-        )
-        done = await there.check(request)
+        limited = {"timeout_s": most_s, "output_bytes": size}
+        done = await there.check(CheckRequest(name=name, cmd=cmd, fresh_tmp=fresh, **limited))
         is_late, output = done.result == "timeout", redact(done.output)
         tests = count(output)
         output += f"\n(not finished within {most_s:.0f} s)" if is_late else ""
@@ -207,20 +204,18 @@ def _shown(run: Run) -> str:
 # What a check needs before it can run at all: a program on the PATH, or a test runner's module. A person is asked for
 # it before anything is spent. In doubt a check can run: a path, or what the goal's text speaks of, is never missing.
 
+# test runners, and other programs that check, which are modules of Python
 _RUNNERS = (
-    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
-    "robot ruff tox"
+    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright"
 )
-RUNNERS = frozenset(re.findall(r"\S+", _RUNNERS))
-"""Test runners, and other programs that check, which are modules of Python."""
-
+RUNNERS = frozenset(f"{_RUNNERS} pytest robot ruff tox".split())
+# well-known programs: a goal that names one does not mean to make it
 _TOOLS = (
     "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go gradle java "
     "javac jest jq make meson mix mocha mvn ninja node npm npx perl php phpunit pip pip3 pnpm podman python python3 "
     "rake rspec ruby rustc shellcheck sqlite3 swift tsc uv vitest wget yarn zig"
 )
-TOOLS = RUNNERS | frozenset(re.findall(r"\S+", _TOOLS))
-"""Well-known programs: a goal that names one does not mean to make it."""
+TOOLS = RUNNERS | frozenset(_TOOLS.split())
 
 _FIRST = re.compile(
     r"\s*(?P<set>(?:[A-Za-z_]\w*=[^\s;&|<>()$`'\"\\]*\s+)*)"
@@ -228,9 +223,8 @@ _FIRST = re.compile(
     re.DOTALL,
 )
 _COMMENTS = re.compile(r"(?:\s*#[^\n]*\n)*")
+# with these another command may decide, or the first one need not succeed
 _OTHER_END = re.compile(r"\|\||;|\n|(?<![&>])&(?![&>])")
-"""With these another command may decide, or the first one need not succeed."""
-
 _LOOKUP = re.compile(r"\b(?:PATH|PYTHON\w*)=")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _MODULE = re.compile(r"\s+(?:-[bBdEIOqsSuv]+\s+)*-m\s+([A-Za-z_][\w.]*)")

@@ -37,20 +37,15 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import AnswerModel, Judged, Noted
 from clew_shared.wire.hello import HelloAnswer
 
+# methods that are answered before the world was looked at: none of them is judged by it
 BEFORE_THE_LOOK = ("hello", "llm_slot", "leave", "heartbeat")
-"""Methods that are answered before the world was looked at: none of them is judged by it."""
-
+# methods that show that the agent gets on
 STEPS = ("act", "propose", "record", "plan", "complete_subtask", "finish")
-"""Methods that show that the agent gets on."""
-
-OWED_REPLAN_MAX = 100
-"""After this many messages without the replan that was asked for, the goal is handed to a person."""
-
+OWED_REPLAN_MAX = 100  # messages without the replan that was asked for, before a person is asked
 RAW_OUTPUT_CHARS = 1_000
 
 JsonObject = dict[str, Any]
-Answer = AnswerModel | HelloAnswer | JsonObject
-"""What a method answers: a model of an answer, or a view of the state as JSON values."""
+Answer = AnswerModel | HelloAnswer | JsonObject  # the last is a view of the state
 
 
 class Conversation:
@@ -60,35 +55,22 @@ class Conversation:
         self._epoch = epoch
         self._lifetime = lifetime
         self._owed = 0
-        self.leave: protocol.Leave | None = None
-        """Why the agent is about to exit, where it has given a reason."""
+        self.leave: protocol.Leave | None = None  # why the agent is about to exit, by its own word
         self._slot: Endpoint | None = None
-        self._last_turn = False
-        """The turn in which the work ended, or was stopped, is on record."""
+        self._last_turn = False  # that in which the work ended, or was stopped, is on record
         self._strategies: list[JsonObject] = []
         self.checks = Checks(epoch)
         self._actions = Actions(epoch, self.checks)
         self._finishing = Finishing(epoch, self.checks)
         self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
-            "hello": self._hello,
-            "heartbeat": self._heartbeat,
-            "leave": self._leave,
-            "llm_slot": self._llm_slot,
-            "login": self._login,
-            "ask": self._ask,
-            "think": self._think,
-            "reflect": self._reflect,
-            "act": self._act,
-            "propose": self._actions.propose,
-            "outcome": self._actions.outcome,
-            "record": self._actions.record,
-            "plan": self._plan,
+            "hello": self._hello, "heartbeat": self._heartbeat, "leave": self._leave,
+            "llm_slot": self._llm_slot, "login": self._login, "ask": self._ask,
+            "think": self._think, "reflect": self._reflect, "learn": self._learn,
+            "act": self._act, "propose": self._actions.propose, "outcome": self._actions.outcome,
+            "record": self._actions.record, "plan": self._plan, "advance": self._advance,
             "complete_subtask": self._complete_subtask,
-            "advance": self._advance,
-            "learn": self._learn,
-            "check": self._finishing.check,
-            "finish": self._finishing.finish,
-        }
+            "check": self._finishing.check, "finish": self._finishing.finish,
+        }  # fmt: skip
 
     async def hold(self, channel: LineChannel) -> None:
         """Answer until the agent hangs up or its worker ends; a broken line ends the worker."""
@@ -182,22 +164,16 @@ class Conversation:
     async def _hello(self, p: protocol.Hello) -> HelloAnswer:
         """Answer with all that the agent needs; the first hello of an epoch is recorded."""
         if p.protocol != protocol.PROTOCOL_VERSION:
-            raise protocol.ProtocolError(
-                f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is",
-                protocol.INVALID_PARAMS,
-            )
+            what = f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is"
+            raise protocol.ProtocolError(what, protocol.INVALID_PARAMS)
         epoch = self._epoch
         if not epoch.work.greeted:
             self._record_hello(redact(p.agent))
         settings, state = epoch.settings, epoch.core.state
-        answer = hello_answer(  # made while that is written
-            state,
-            settings,
-            epoch.agent,
-            epoch.parts.goals.ledger,
-            self._strategies if settings.playbook.enabled else [],
-            prompt=continued(epoch.agent, state.guidance.prompt),
-        )
+        shown = self._strategies if settings.playbook.enabled else []
+        prompt = continued(epoch.agent, state.guidance.prompt)
+        ledger = epoch.parts.goals.ledger  # the answer is made while that is written
+        answer = hello_answer(state, settings, epoch.agent, ledger, shown, prompt=prompt)
         own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}
         if epoch.logins:
             own["logins"] = epoch.logins
@@ -262,16 +238,13 @@ class Conversation:
 
     async def _ask(self, p: protocol.Ask) -> Answer:
         question = redact(p.question)
-        await self._epoch.decide(
-            lambda core: core.ask(ask(core.state, "asks", question=question), time.time())
-        )
+        asked = ask(self._epoch.core.state, "asks", question=question)
+        await self._epoch.decide(lambda core: core.ask(asked, time.time()))
         return {}
 
     async def _think(self, p: protocol.Think) -> Noted:
-        text, calls = redact(p.text), p.has_tool_calls
-        return noted(
-            await self._epoch.decide(lambda c: c.think(text, time.time(), has_tool_calls=calls))
-        )
+        text, calls, decide = redact(p.text), p.has_tool_calls, self._epoch.decide
+        return noted(await decide(lambda c: c.think(text, time.time(), has_tool_calls=calls)))
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         epoch = self._epoch
@@ -317,29 +290,20 @@ class Conversation:
 
 def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[str]) -> ev.Reflected:
     """Return the event of an iteration record, with the feedback from people since the last one."""
-    record = p.model_dump(
-        mode="json", exclude={"usage", "hindsight", "turn", "prompt", "unfinished"}
-    )
+    apart = {"usage", "hindsight", "turn", "prompt", "unfinished"}
+    record = p.model_dump(mode="json", exclude=apart)
     if new_feedback:
         lines = [str(record.get("user_feedback") or ""), *new_feedback]
         record["user_feedback"] = "\n".join(filter(None, lines))
     costs = [c.get("cost") for c in p.tool_calls]
     tokens = sum(_count(c.get("tokens")) for c in costs if isinstance(c, dict))
+    used = p.usage
     return ev.Reflected(
-        at=time.time(),
-        iteration=p.iteration or 0,
-        assessment=p.progress_assessment or "",
-        record=_bounded(record),
-        hindsight=tuple(redacted(p.hindsight)),
-        turn=tuple(redacted(p.turn)),
-        prompt=prompt,
-        tokens=p.usage.input + p.usage.output or tokens,
-        tokens_in=p.usage.input,
-        tokens_out=p.usage.output,
-        tokens_cached=p.usage.cached,
-        llm_s=p.usage.seconds,
-        unfinished=p.unfinished,
-    )
+        at=time.time(), iteration=p.iteration or 0, assessment=p.progress_assessment or "",
+        record=_bounded(record), hindsight=tuple(redacted(p.hindsight)), prompt=prompt,
+        turn=tuple(redacted(p.turn)), unfinished=p.unfinished, tokens=used.input + used.output or tokens,
+        tokens_in=used.input, tokens_out=used.output, tokens_cached=used.cached, llm_s=used.seconds,
+    )  # fmt: skip
 
 
 def _count(value: Any) -> int:

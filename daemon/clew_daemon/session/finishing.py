@@ -65,14 +65,11 @@ class Finishing:
         if not self._proving.on:  # else it has just been taken
             epoch.snapshots.acted(too_many=False)  # the checks may have changed something
             await epoch.snapshots.end()
+        label = state.proofs.made.label if state.proofs.made and state.spec.checks else ""
         reached = ev.GoalEnded(
-            at=time.time(),
-            status="completed",
-            summary=summary,
-            verified=state.checked,
-            proof=state.proofs.made.label if state.proofs.made and state.spec.checks else "",
+            at=time.time(), status="completed", summary=summary, verified=state.checked, proof=label,
             passed_before=state.passed_before,
-        )
+        )  # fmt: skip
         await epoch.decide(lambda core: core.emit(reached))
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
 
@@ -91,8 +88,9 @@ class Finishing:
         level: Level | None = None
         if failing or not message:  # asking again changes nothing, so it counts
             names = tuple(one.name for one in failing)
+            own = epoch.own_tools
             level = await epoch.decide(
-                lambda core: core.refuse_finish(names, time.time(), own_tools=epoch.own_tools)
+                lambda core: core.refuse_finish(names, time.time(), own_tools=own)
             )
         left = tuple(state.open_subtasks())
         said = Finished(
@@ -126,12 +124,10 @@ class Finishing:
         lines += [answer.message] if answer.message else []
         output = "accepted" if answer.accepted else "\n".join(["not accepted", *lines])
         result = "success" if answer.accepted else "failure"
+        outcome = ActionOutcome(result=result, output=output, duration_s=0.0, changed=False)
+        seq, level = self._epoch.core.state.seq, answer.escalated_to
         return Judged(
-            verdict="allowed",
-            seq=self._epoch.core.state.seq,
-            intervention=None,
-            escalated_to=answer.escalated_to,
-            outcome=ActionOutcome(result=result, output=output, duration_s=0.0, changed=False),
+            verdict="allowed", seq=seq, intervention=None, escalated_to=level, outcome=outcome
         )
 
 

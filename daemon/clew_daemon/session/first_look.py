@@ -45,11 +45,8 @@ def _within(workspace: Path, folder: str) -> list[str]:
     try:
         with os.scandir(workspace / folder) as entries:
             few = [e for e in islice(entries, NAMES_READ) if not e.name.startswith((".", "__"))]
-            return sorted(
-                folder
-                + os.fsencode(e.name).decode(errors="replace")
-                + "/" * e.is_dir(follow_symlinks=False)
-                for e in few
-            )
+            ends = ((e.name, "/" * e.is_dir(follow_symlinks=False)) for e in few)
+            names = ((os.fsencode(name).decode(errors="replace"), end) for name, end in ends)
+            return sorted(f"{folder}{name}{end}" for name, end in names)
     except OSError:
         return []

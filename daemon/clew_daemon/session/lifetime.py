@@ -19,8 +19,8 @@ log = structlog.get_logger()
 FINISHED_GRACE_S = 5.0
 WATCH_EVERY_S = 0.5
 WORKSPACE_EVERY_S = 1.0
+# so many times `stall_timeout_s` a coding agent may go without a step: its calls of its model are not seen
 CLI_PATIENCE = 6
-"""How many times `stall_timeout_s` a coding agent may go without a step: its calls of its model are not seen."""
 
 
 class Lifetime:
@@ -116,9 +116,8 @@ class Lifetime:
         if task.cancelled() or (error := task.exception()) is None:
             return
         # no bug where the daemon is about to stop, or resources have run out
-        if isinstance(error, LedgerError) or (
-            isinstance(error, OSError) and endings.is_short(error)
-        ):
+        is_short = isinstance(error, OSError) and endings.is_short(error)
+        if is_short or isinstance(error, LedgerError):
             self.end(endings.by_fault(error))
             return
         log.error("daemon.bug", goal=self._epoch.goal_id, error=repr(error), exc_info=error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,15 +115,10 @@ class Session:
     async def _record_start(self, process: AgentProcess) -> None:
         epoch, state = self._epoch, self._epoch.core.state
         event = ev.WorkerStarted(
-            at=time.time(),
-            epoch=epoch.number,
-            agent=epoch.agent_name,
-            pid=process.cell.pid,
-            created=process.created,
-            probe=state.waits_for_time,
+            at=time.time(), epoch=epoch.number, agent=epoch.agent_name, pid=process.cell.pid,
+            created=process.created, probe=state.waits_for_time, there=await self._paths_there(),
             turns_needed=epoch.parts.models.turns_needed(epoch.agent),
-            there=await self._paths_there(),
-        )
+        )  # fmt: skip
         await epoch.parts.goals.emit(epoch.core, event)
         epoch.parts.goals.judge_by(epoch.core, epoch.parts.settings_of(epoch.goal_id))
         for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):
@@ -140,22 +136,24 @@ class Session:
         return await within(LOOK_S, look) or ()
 
     async def _look_first(self) -> None:
-        """See the world while the agent takes in the answer to its hello; what it asks for next waits for this."""
-        for step in (self._epoch.see_world, self._check_before):
-            try:
-                await step()
-            except (SpawnError, ExecutorDied, OSError) as error:
-                self._lifetime.end(endings.by_fault(error))
-                return
-            except WrongState:  # it is being stopped, and so is all that it asks for answered
-                pass
-        self._epoch.looked.set()
+        """See the world while the agent takes in the answer to its hello; what it asks for next waits for this.
 
-    async def _check_before(self) -> None:
-        """Begin the snapshots; have the checks run where the agent may act without asking."""
-        self._epoch.snapshots.start()
-        if self._epoch.own_tools:
-            await self._conversation.checks.run_before()
+        Snapshots begin; where the agent may act without asking, the checks run.
+        """
+        epoch = self._epoch
+        try:
+            with suppress(
+                WrongState
+            ):  # it is being stopped, and so is all that it asks for answered
+                await epoch.see_world()
+            epoch.snapshots.start()
+            with suppress(WrongState):
+                if epoch.own_tools:
+                    await self._conversation.checks.run_before()
+        except (SpawnError, ExecutorDied, OSError) as error:
+            self._lifetime.end(endings.by_fault(error))
+            return
+        epoch.looked.set()
 
     async def _wait_exit(self, process: AgentProcess) -> None:
         code = await process.cell.guard.ended
@@ -167,14 +165,9 @@ class Session:
         await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await asyncio.wait([self._draining], timeout=LAST_MESSAGES_S)
         ended = endings.by_exit(
-            code,
-            epoch.core.state,
-            stopping=epoch.stopping,
-            stop_reason=self._lifetime.stop_reason,
-            leave=self._conversation.leave,
-            output=self._output.tail,
-            greeted=epoch.work.greeted,
-        )
+            code, epoch.core.state, stopping=epoch.stopping, stop_reason=self._lifetime.stop_reason,
+            leave=self._conversation.leave, output=self._output.tail, greeted=epoch.work.greeted,
+        )  # fmt: skip
         if ended.reason == endings.OWES_REPLAN:
             epoch.hand_over(WHY["ended"])
         self._lifetime.end(ended)
@@ -205,17 +198,9 @@ class Session:
             if core.state.working:
                 probe = core.state.waits_for_time and not crash
                 counts = epoch.kind == "command" and not probe  # others report their turns
-                core.emit(
-                    ev.WorkerExited(
-                        at=at,
-                        epoch=epoch.number,
-                        reason=ended.reason,
-                        code=ended.code,
-                        crash=crash,
-                        active_s=round(lived_s, 3),
-                        probe=probe,
-                        messages=messages if counts else 0,
-                    )
-                )
+                core.emit(ev.WorkerExited(
+                    at=at, epoch=epoch.number, reason=ended.reason, code=ended.code, crash=crash, probe=probe,
+                    active_s=round(lived_s, 3), messages=messages if counts else 0,
+                ))  # fmt: skip
         await epoch.commit()
         return replace(ended, lived_s=lived_s)

@@ -29,12 +29,9 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
+# The end of a worker waits so long for its last snapshot; the next one's start sees what it would have shown.
 LAST_SNAPSHOT_S = 10.0
-"""How long the end of a worker waits for its last snapshot; the start of the next one sees what it would have shown."""
-
-MAKE_ROOM_S = 10.0
-"""How long a snapshot that found no room waits until those of ended goals are removed."""
-
+MAKE_ROOM_S = 10.0  # How long one that found no room waits until those of ended goals are removed
 SLOW_S = 10.0  # An executor that ends after this time while it takes a snapshot may do so again
 SKIPPED = 4  # How many moments pass without a snapshot after one that failed
 
@@ -199,12 +196,9 @@ async def ask_snapshot(
     """Have an executor take a snapshot within the limits of the config; `own` as in SnapshotRequest."""
     goal = core.state.goal_id
     limits, used = parts.settings_of(goal).snapshots, parts.space.bytes
-    request = SnapshotRequest(
-        own=own,
-        base=core.state.snapshots.first,
-        max_file_bytes=limits.max_file_mb * MB,
-        room_bytes=max(0, limits.max_mb * MB - used.total() + used[goal]),
-    )
+    room, largest = max(0, limits.max_mb * MB - used.total() + used[goal]), limits.max_file_mb * MB
+    base = core.state.snapshots.first
+    request = SnapshotRequest(own=own, base=base, max_file_bytes=largest, room_bytes=room)
     return await executor.snapshot(request)
 
 

@@ -37,6 +37,7 @@ from clew_shared.wire.executor import DigestDone, DigestRequest
 from clew_shared.wire.nursery import CellSpec
 
 Group = Callable[[CellSpec], CellGroup | None]
+Fds = tuple[int, int]  # an agent's channel, and where it prints
 
 log = structlog.get_logger()
 
@@ -140,12 +141,7 @@ class Launcher:
             os.close(output_w)
 
     async def _start(
-        self,
-        started: list[Cell],
-        rules: CellRules,
-        agent: Agent,
-        group: Group,
-        fds: tuple[int, int],
+        self, started: list[Cell], rules: CellRules, agent: Agent, group: Group, fds: Fds
     ) -> None:
         """Start the agent's cell with its channel and output; for a coding agent also that of its CLI, beside it."""
         spec = rules.agent(agent)
@@ -223,10 +219,8 @@ class ExecutorPool:
         others = [space for space in spaces if not overlap(space, own)]
         folders = [parts.places.config, *parts.places.folders.values(), *keys]
         hidden = tuple(dict.fromkeys([*map(str, folders), *others]))
-        place, env = self._guard.place, parts.keys.env
-        return cells.CellRules(
-            parts.places, settings, self._state, self._epoch, place, hidden, env, parts.git
-        )
+        about = self._state, self._epoch, self._guard.place, hidden
+        return cells.CellRules(parts.places, settings, *about, parts.keys.env, parts.git)
 
     async def _look(self) -> None:
         """Raise WorkspaceMissingError where the goal's folder is not in its place."""
@@ -353,11 +347,9 @@ class ExecutorPool:
 
     def limited(self) -> bool:
         """Return whether the kernel holds the worker to its memory, to what is allowed now."""
+        most_mb = self._parts.settings_of(self._goal).limits.memory_mb
         try:
-            return bool(
-                self._group
-                and self._group.limit(self._parts.settings_of(self._goal).limits.memory_mb)
-            )
+            return bool(self._group and self._group.limit(most_mb))
         except OSError as error:
             log.warning("cgroup.failed", **self._about, reason=plain(error))
             return False

@@ -30,12 +30,10 @@ from clew_shared.text.words import ending, key_line, times
 log = structlog.get_logger()
 
 DETAIL_CHARS = 400
+# crashes for which the daemon killed the worker
 KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
-"""Crashes for which the daemon killed the worker."""
-
-
+# the first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`
 WAIT_FIRST_S = 1.0
-"""The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
 
 
 @dataclass(eq=False)

@@ -88,26 +88,20 @@ def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
 
 def _shown(one: Dependency, state: State, known: KnownGoals) -> tuple[str, bool]:
     """Return a dependency that is not completed, and whether it takes a person: no goal, or not one, is meant."""
-    again = f"`clew edit {state.goal_id}`"
-    if len(one.goals) > 1:
-        shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
-        return (
-            f"{one.name}, which matches {len(one.goals)} goals ({shown}): name one of them ({again})",
-            True,
-        )
+    again, there = f"`clew edit {state.goal_id}`", known.states.get(one.goal)
     if not one.goals:
-        return f"{one.name}, which is not known yet", True
-    if one.goal == state.goal_id:
-        return f"{one.name}, which is this goal itself: take it out ({again})", True
-    if one.goal not in known.states:
+        which = "is not known yet"
+    elif len(one.goals) > 1:
+        shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
+        which = f"matches {len(one.goals)} goals ({shown}): name one of them ({again})"
+    elif one.goal == state.goal_id:
+        which = f"is this goal itself: take it out ({again})"
+    elif there is None:
         how = one.status or "ended and was removed; whether it was completed is not on record"
-        return f"{one.goal}, which {how}: take it out ({again})", True
-    if way := circle(one.goal, state.goal_id, known):
-        return (
-            f"{one.goal}, which waits for this goal ({' → '.join(way)}): cancel one of them",
-            True,
-        )
-    return (
-        f"{one.goal}, which is {'paused' if known.states[one.goal].paused else one.status}",
-        False,
-    )
+        which = f"{how}: take it out ({again})"
+    elif way := circle(one.goal, state.goal_id, known):
+        which = f"waits for this goal ({' → '.join(way)}): cancel one of them"
+    else:
+        return f"{one.goal}, which is {'paused' if there.paused else one.status}", False
+    by_name = len(one.goals) != 1 or one.goal == state.goal_id
+    return f"{one.name if by_name else one.goal}, which {which}", True

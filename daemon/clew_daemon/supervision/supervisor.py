@@ -29,9 +29,9 @@ FULL_LOOK_S = 1.0
 IDLE_S = 60.0
 CLOCK_S = 1.0  # How often goals are looked through while one waits for a moment of the wall clock
 
+# after a round there is a rest of REST times its length, at most REST_S: when thousands of goals arrive together,
+# they are not all gone through again for each one
 REST, REST_S = 9, 1.0
-"""After a round there is a rest of REST times its length, at most REST_S: when thousands of goals arrive together, they
-are not all gone through again for each one."""
 
 
 class Supervisor:
@@ -170,9 +170,8 @@ class Supervisor:
             if goal not in self._d.goals.cores:
                 continue  # purged while another one was being blocked
             if lost := schedule.lost_dependency(state, known):
-                asked = questions.lost_dependency(
-                    state, lost.goal, lost.status, known=lost.goal in known.states
-                )
+                there = lost.goal in known.states
+                asked = questions.lost_dependency(state, lost.goal, lost.status, known=there)
                 await block_goal(self._d.goals, self._d.goals.cores[goal], asked)
                 # goals may have come and gone meanwhile
                 known = KnownGoals(self._d.goals.states(), self._d.goals.gone)
