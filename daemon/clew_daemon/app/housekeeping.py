@@ -322,11 +322,9 @@ async def apply_config(
         supervisor.reloaded()
         await asyncio.to_thread(record_places, daemon.places, settings, daemon.keys)
         warn_of(outdated)
-        log.info(
-            "config.reloaded",
-            changed={c.key: {"old": c.old, "new": c.new} for c in changed},
-            restart_needed=[c.key for c in changed if c.applies == "after a restart"],
-        )
+        keys = {c.key: {"old": c.old, "new": c.new} for c in changed}
+        later = [c.key for c in changed if c.applies == "after a restart"]
+        log.info("config.reloaded", changed=keys, restart_needed=later)
         return changed
     finally:
         status.reloaded()

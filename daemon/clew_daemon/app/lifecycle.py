@@ -103,9 +103,8 @@ class App:
         refuse_incomplete(path, self._places.state)
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
-        watch = housekeeping.LedgerWatch(
-            path, self._bootstrap.ledger_lock, self._status, self._stop.set
-        )
+        lock = self._bootstrap.ledger_lock
+        watch = housekeeping.LedgerWatch(path, lock, self._status, self._stop.set)
         ledger = watch.ledger
         try:
             await self._serve(ledger, watch)
@@ -131,21 +130,13 @@ class App:
         before, now = home.last(ledger), home.here(self._places.state)
         await block_in_other_home(goals, before, now)
         bootstrap, children = self._bootstrap, Children()
+        nursery = Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote)
         daemon = DaemonParts(
-            places=self._places,
-            settings=self._settings,
-            keys=bootstrap.keys,
-            goals=goals,
-            playbook=PlaybookStore(goals),
-            models=KnownModels(goals),
-            children=children,
-            cgroups=bootstrap.cgroups,
-            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
-            slots=LlmSlots(),
-            publisher=Publisher(goals),
-            space=SnapshotSpace(self._places.snapshots),
-            git=bootstrap.git_identity,
-        )
+            places=self._places, settings=self._settings, keys=bootstrap.keys, goals=goals,
+            playbook=PlaybookStore(goals), models=KnownModels(goals), children=children,
+            cgroups=bootstrap.cgroups, nursery=nursery, slots=LlmSlots(), publisher=Publisher(goals),
+            space=SnapshotSpace(self._places.snapshots), git=bootstrap.git_identity,
+        )  # fmt: skip
         daemon.playbook.load()
         daemon.models.load()
         self._daemon = daemon
@@ -156,15 +147,12 @@ class App:
         view, reload = self._status.view, self._reload
         handlers = ControlHandlers(daemon, self._supervisor, view, reload)
         self._control = Control(self._places.socket, handlers.by_method())
+        times = self._settings.daemon
         self._inbox = Inbox(
-            folder=self._places.inbox,
-            settle_s=self._settings.daemon.settle_s,
-            sweep_s=self._settings.daemon.sweep_s,
-            owner=self._inbox_owner,
-            accept=lambda dropped: accept(daemon, dropped),
+            folder=self._places.inbox, settle_s=times.settle_s, sweep_s=times.sweep_s, logs=log,
+            owner=self._inbox_owner, accept=lambda dropped: accept(daemon, dropped),
             ready=lambda: ledger.state is not errors.LedgerState.FULL,
-            logs=log,
-        )
+        )  # fmt: skip
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
         self._housekeeping = housekeeping.Housekeeping(daemon, watch, retention, stores)
@@ -233,9 +221,8 @@ def refuse_incomplete(ledger: Path, state: Path) -> None:
         raise missing.error(ledger)
     if missing:  # the original has the rest, and no goal continues here before a person resumes it
         aside = accept_lacking(ledger, state, missing)
-        log.warning(
-            "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
-        )
+        kept = [str(path) for path in aside.values()]
+        log.warning("ledger.behind", lacks=list(missing.faults), aside=kept)
 
 
 async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:

@@ -297,12 +297,8 @@ class _FromStdlib(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            about = {
-                "logger": record.name,
-                "message": record.getMessage(),
-                "exc_info": record.exc_info,
-            }
-            level = min(record.levelno // 10, 5) * 10
-            structlog.get_logger().log(level, "python.logged", **about)
+            about = {"logger": record.name, "message": record.getMessage()}
+            level, error = min(record.levelno // 10, 5) * 10, record.exc_info
+            structlog.get_logger().log(level, "python.logged", **about, exc_info=error)
         except Exception:  # noqa: BLE001 - as in every handler: a bad record is shown, not raised
             self.handleError(record)

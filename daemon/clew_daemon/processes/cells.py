@@ -105,13 +105,9 @@ class CellRules:
         store = self.places.snapshots / self.state.goal_id
         enabled = self.settings.snapshots.enabled
         has_store = enabled and os.path.isdir(store)  # noqa: PTH112 - False where it cannot be reached
-        return self._spec(
-            self._acting_env(),
-            {"store": str(store) if has_store else ""},
-            kind="executor",
-            ignore=self.settings.loops.ignore,
-            git=(program(self.env) or "") if enabled else "",
-        )
+        git, ignore = (program(self.env) or "") if enabled else "", self.settings.loops.ignore
+        box = {"store": str(store) if has_store else ""}
+        return self._spec(self._acting_env(), box, kind="executor", ignore=ignore, git=git)
 
     def view(self, place: Path, *, overlay: bool) -> CellSpec:
         """Return the spec of an executor in a view that `make_view` prepared; a copy may read the workspace, too."""
@@ -136,29 +132,20 @@ class CellRules:
         command = agent if isinstance(agent, CommandAgentSettings) else None
         acts, goal = command is not None and command.own_tools, self.state.goal_id
         env = _env(self.env, (*AGENT_ENV, *self.settings.sandbox.env))
-        return self._spec(
-            (self._acting_env() if acts else env)
-            | {"CLEW_GOAL_ID": goal, "CLEW_EPOCH": str(self.epoch)},
-            {"own_tools": acts},
-            acts=acts,
-            kind="command" if command else "agent",
-            agent="" if command else agent.kind,
-            argv=resolved(command.command, self.env) if command else (),
-        )
+        env = self._acting_env() if acts else env
+        env |= {"CLEW_GOAL_ID": goal, "CLEW_EPOCH": str(self.epoch)}
+        argv = resolved(command.command, self.env) if command else ()
+        kind, built_in = ("command", "") if command else ("agent", agent.kind)
+        return self._spec(env, {"own_tools": acts}, acts=acts, kind=kind, agent=built_in, argv=argv)
 
     def cli(self, agent: CliAgentSettings) -> CellSpec:
         """Return the spec of the cell that a coding agent's CLI runs in; raises SpawnError."""
         folders = tuple(map(str, private(self.places, self.state.goal_id, cli=True)))
         endpoint = urlsplit(agent.base_url or "https:")  # a CLI's own one speaks HTTPS
         port = endpoint.port or (HTTPS if endpoint.scheme == "https" else HTTP)
-        return self._spec(
-            _env(self.env, AGENT_ENV),
-            {"private": folders, "write": (), "ports": (port,)},
-            acts=False,
-            kind="cli",
-            argv=(str(cli_program(agent, self.env)),),
-            umask=UMASK_OF_CLI,
-        )
+        box = {"private": folders, "write": (), "ports": (port,)}
+        argv, env = (str(cli_program(agent, self.env)),), _env(self.env, AGENT_ENV)
+        return self._spec(env, box, acts=False, kind="cli", argv=argv, umask=UMASK_OF_CLI)
 
     def _title(self, role: str) -> str:
         return f"clew: {role} {self.state.goal_id} epoch {self.epoch}"
@@ -175,14 +162,10 @@ class CellRules:
         sandbox, limits = self.settings.sandbox, self.settings.limits
         folders = private(self.places, self.state.goal_id) if acts else ()
         usual = SandboxSpec(
-            mode=sandbox.mode,
-            workspace=self.state.spec.workspace,
-            private=tuple(map(str, folders)),
-            read=_absolute(sandbox.read),
-            write=_absolute(sandbox.write),
-            hide=self.hide,
+            mode=sandbox.mode, workspace=self.state.spec.workspace, private=tuple(map(str, folders)),
+            read=_absolute(sandbox.read), write=_absolute(sandbox.write), hide=self.hide,
             network=sandbox.network or not acts,  # one that does not act must still reach its LLM
-        )
+        )  # fmt: skip
         own = {
             "title": self._title("agent" if program["kind"] == "command" else program["kind"]),
             "sandbox": usual.model_copy(update=box),

@@ -165,11 +165,8 @@ class Cgroups:
 
     def view(self) -> dict[str, object]:
         """Return what `clew status` and `clew doctor` show."""
-        return {
-            "path": str(self.base) if self.base else None,
-            "controllers": list(self.controllers),
-            "why_not": self.why_not,
-        }
+        path, controllers = str(self.base) if self.base else None, list(self.controllers)
+        return {"path": path, "controllers": controllers, "why_not": self.why_not}
 
 
 def own_group() -> tuple[Path | None, str]:

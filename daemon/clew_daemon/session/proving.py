@@ -198,13 +198,10 @@ class Proving:
     def _basis(self, tree: str) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
         return {
-            "base": state.proofs.base or state.snapshots.first,
-            "end": tree,
+            "base": state.proofs.base or state.snapshots.first, "end": tree, "theirs": self._theirs,
+            "judges": (*proof.judges, *state.spec.judges), "ignore": proof.ignore,
             "since": state.snapshots.first_at,
-            "judges": (*proof.judges, *state.spec.judges),
-            "ignore": proof.ignore,
-            "theirs": self._theirs,
-        }
+        }  # fmt: skip
 
     def _unknown(self, why: str) -> snap.ProofMade:
         return self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
@@ -239,12 +236,9 @@ def _on_record(run: Run | None) -> snap.CheckRun | None:
 
 def _taken_away(seen: Seen) -> Iterator[snap.TakenAway]:
     kinds: dict[snap.TakenKind, tuple[str, ...]] = {
-        "file": seen.files,
-        "tool": (*seen.tools, *seen.new_tools),
-        "home": seen.home,
-        "git": seen.git,
-        "process": seen.alive,
-    }
+        "file": seen.files, "tool": (*seen.tools, *seen.new_tools), "home": seen.home,
+        "git": seen.git, "process": seen.alive,
+    }  # fmt: skip
     for kind, paths in kinds.items():
         yield from (snap.TakenAway(path=redact(path), kind=kind) for path in paths)
 
