@@ -92,14 +92,14 @@ async def test_nothing_is_read_after_a_line_that_is_too_long(ends):
 
 
 class Executor:
-    """In place of a nursery and of the executor that it starts, which has `said` something as soon as it runs."""
+    """In place of a nursery and of the executor that it starts, which says `first` as soon as it runs."""
 
-    def __init__(self, *said):
-        self.said = said
+    def __init__(self, first):
+        self.first = first
 
     async def spawn(self, _spec, fd, *_):
         self.end = socket.socket(fileno=os.dup(fd))
-        self.say(*self.said)
+        self.say(self.first)
         guard = SimpleNamespace(ended=asyncio.get_running_loop().create_future())
         return SimpleNamespace(guard=guard, kill=AsyncMock(return_value=1), kill_nowait=Mock())
 

@@ -226,11 +226,9 @@ class Actions:
         """
         epoch, executors = self._epoch, self._epoch.executors
         output = None if p.output is None else redact(p.output)
-        more: dict[str, Any] = {
-            "duration_s": p.duration_s or 0.0,
-            "exit_code": getattr(p, "exit_code", None),
-        }
-        report = partial(ActionReport, p.result, output, p.changed, **more)
+        took_s, code = p.duration_s or 0.0, getattr(p, "exit_code", None)
+        timed = partial(ActionReport, duration_s=took_s, exit_code=code)
+        report = partial(timed, p.result, output, p.changed)
         if not epoch.own_tools:
             return report(world="" if p.changed is not None else await executors.digest())
         if p.changed is False:
