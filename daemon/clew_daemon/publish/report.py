@@ -24,6 +24,7 @@ from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, one_line
 
 LINE_CHARS = 200
+Entries = Sequence[Mapping[str, Any]]
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, C1 included
@@ -78,10 +79,7 @@ HOW_TO_CHECK = (
 
 
 def render(
-    state: State,
-    actions: Sequence[Mapping[str, Any]],
-    loops: Sequence[Mapping[str, Any]],
-    files: Sequence[ChangedFile] | None = None,
+    state: State, actions: Entries, loops: Entries, files: Sequence[ChangedFile] | None = None
 ) -> str:
     """Return the report; the last `TRIED_MAX` actions and loops are enough. `files` is None where it is not known."""
     advice = goal_view.after_failure(state.goal_id, state.spec.agent)[1:]
@@ -227,7 +225,7 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
     return f", +{added} -{removed}" if added or removed else ""
 
 
-def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
+def _tried(state: State, actions: Entries) -> list[str]:
     left_out = state.actions_total + state.loops.blocked_total - len(state.in_flight) - len(actions)
     earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []
@@ -238,7 +236,7 @@ def _tried(state: State, actions: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _loops(state: State, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def _loops(state: State, entries: Entries) -> list[str]:
     """Return how often the agent was told or refused something, and the last loops."""
     refused = sum(one.refused for one in state.loops.findings)
     counts = {"told": len(state.loops.findings) - refused, "refused a new loop": refused}

@@ -306,10 +306,9 @@ def judged(verdict: Verdict, feedback: Feedback = NO_FEEDBACK, **done: Any) -> J
 
 def outcome_of(report: ActionReport, feedback: Feedback) -> ActionOutcome:
     code = {} if report.exit_code is None else {"exit_code": report.exit_code}
-    fields = {"result": report.result, "output": report.output or "", **code}
-    return ActionOutcome.model_validate(
-        fields | {"duration_s": report.duration_s, "changed": feedback.changed}
-    )
+    said = {"result": report.result, "output": report.output or "", **code}
+    measured = {"duration_s": report.duration_s, "changed": feedback.changed}
+    return ActionOutcome.model_validate(said | measured)
 
 
 def _words(verdict: Verdict, feedback: Feedback = NO_FEEDBACK) -> dict[str, Any]:

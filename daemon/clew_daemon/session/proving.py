@@ -190,10 +190,8 @@ class Proving:
                 ready = await self._checks.run_in(executor, "setup", state.spec.setup)
                 if not ready.passed:
                     raise ExecutorDied(f"`setup` fails in the view: {_end(ready)}")
-            return {
-                name: await self._checks.run_in(executor, name, cmd, fresh=True)
-                for name, cmd in state.spec.checks.items()
-            }
+            run, checks = self._checks.run_in, state.spec.checks.items()
+            return {name: await run(executor, name, cmd, fresh=True) for name, cmd in checks}
 
     def _basis(self, tree: str) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof

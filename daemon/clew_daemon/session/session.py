@@ -89,9 +89,8 @@ class Session:
     async def _start(self) -> None:
         epoch, spawn = self._epoch, self._lifetime.spawn
         if missing := await self._conversation.checks.missing_tools():
-            await block_goal(
-                epoch.parts.goals, epoch.core, missing_tools(epoch.core.state, missing)
-            )
+            asked = missing_tools(epoch.core.state, missing)
+            await block_goal(epoch.parts.goals, epoch.core, asked)
             raise WrongState("a check cannot run, and a person is asked")
         await epoch.executors.prepare()
         if epoch.own_tools:

@@ -13,29 +13,20 @@ from clew_shared.text.words import GOT, SILENT
 COMMAND_CHARS, VALUE_CHARS = 200, 300
 
 _NOTHING, _SOMETHING = "expected nothing, got {1}", "expected some text, got none"
+# what it means that such a test failed, as it stands and with `!` before it: {0} is its value, {1} in quotes
 _ONE_OPERAND = {
     "-e": ("{0} does not exist", "{0} exists, and it must not"),
     "-f": ("there is no file {0}", "the file {0} exists, and it must not"),
     "-d": ("there is no folder {0}", "the folder {0} exists, and it must not"),
     "-s": ("{0} is missing or empty", "{0} is not empty, and it must not"),
-    "-x": (
-        "{0} is missing, or not executable (`chmod +x`)",
-        "{0} is executable, and it must not",
-    ),
+    "-x": ("{0} is missing, or not executable (`chmod +x`)", "{0} is executable, and it must not"),
     "-z": (_NOTHING, _SOMETHING),
     "-n": (_SOMETHING, _NOTHING),
 }
-"""What it means that such a test failed, as it stands and with `!` before it: {0} is its value, {1} in quotes."""
-
-_COMPARED = {
-    "!=": 'it must not be "{1}"',
-    "-eq": "{0} must be {1}",
-    "-ne": "{0} must not be {1}",
-    "-lt": "{0} must be less than {1}",
-    "-le": "{0} must be at most {1}",
-    "-gt": "{0} must be more than {1}",
-    "-ge": "{0} must be at least {1}",
-}
+_MUST = {
+    "-eq": "be", "-ne": "not be", "-lt": "be less than", "-le": "be at most", "-gt": "be more than",
+    "-ge": "be at least",
+}  # fmt: skip
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 # Options that neither invert what is found nor take a value.
@@ -91,8 +82,10 @@ def _why_test(words: list[str], command: str) -> str:
             if _COMPUTED.search(command) and not _LITERAL.search(command):
                 return f"{GOT}{_shown(left)}, expected {_shown(right)}"
             return f"{_shown(left)} is not {_shown(right)}"
-        case [left, operator, right]:
-            return _COMPARED.get(operator, "").format(left, right)
+        case [_, "!=", right]:
+            return f'it must not be "{right}"'
+        case [left, operator, right] if operator in _MUST:
+            return f"{left} must {_MUST[operator]} {right}"
     return ""
 
 

@@ -28,6 +28,8 @@ from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 log = structlog.get_logger()
 
 T = TypeVar("T")
+Read = Callable[[SnapshotStore], T]
+Seqs = tuple[int, ...]
 
 # The end of a worker waits so long for its last snapshot; the next one's start sees what it would have shown.
 LAST_SNAPSHOT_S = 10.0
@@ -130,13 +132,13 @@ class WorkspaceSnapshots:
         status = subtask.status if subtask else ""
         return state.current_task_idx, state.current_subtask_idx, status
 
-    def _due(self, moment: SnapshotMoment, cut_off: tuple[int, ...] = ()) -> None:
+    def _due(self, moment: SnapshotMoment, cut_off: Seqs = ()) -> None:
         if self.enabled:
             self._acted = False
             self._task = asyncio.ensure_future(self._take(moment, self._task, cut_off))
 
     async def _take(
-        self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: tuple[int, ...]
+        self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: Seqs
     ) -> None:
         """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
         if before is not None:
@@ -169,12 +171,7 @@ class WorkspaceSnapshots:
 
 
 async def from_store(
-    parts: DaemonParts,
-    goal: str,
-    within_s: float,
-    read: Callable[[SnapshotStore], T],
-    failed: str,
-    **about: Any,
+    parts: DaemonParts, goal: str, within_s: float, read: Read[T], failed: str, **about: Any
 ) -> T | None:
     """Read from a goal's store, in a thread; None, and `failed` in the log, where that fails or takes longer."""
 
@@ -203,11 +200,7 @@ async def ask_snapshot(
 
 
 async def record(
-    parts: DaemonParts,
-    core: Core,
-    done: SnapshotDone,
-    moment: SnapshotMoment,
-    cut_off: tuple[int, ...] = (),
+    parts: DaemonParts, core: Core, done: SnapshotDone, moment: SnapshotMoment, cut_off: Seqs = ()
 ) -> snap.SnapshotTaken | None:
     """Record a snapshot, or once why there is none; return its event."""
     if done.taken is None:

@@ -33,6 +33,8 @@ from clew_shared.text.plain import plain
 
 log = structlog.get_logger()
 
+InUse = Callable[[str], bool]
+
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
@@ -68,7 +70,7 @@ class Retention:
     """Evicts and expires goals, each periodically; `in_use` returns whether a goal has a worker."""
 
     _d: DaemonParts
-    _in_use: Callable[[str], bool]
+    _in_use: InUse
     _began: float = field(default_factory=time.monotonic)
 
     async def evict(self) -> None:
@@ -144,7 +146,7 @@ class SnapshotStores:
     """Removes stores; `in_use` returns whether a goal has a worker or is held, `hold` keeps it from starting."""
 
     _d: DaemonParts
-    _in_use: Callable[[str], bool]
+    _in_use: InUse
     _hold: Callable[[str], AbstractContextManager[None]]
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -231,10 +233,7 @@ class ReportWriter(GoalQueue):
     """Writes one report after the other, once a goal has `finished`; folders of a goal `in_use` are not cleared."""
 
     def __init__(
-        self,
-        daemon: DaemonParts,
-        finished: Callable[[str, float], Awaitable[None]],
-        in_use: Callable[[str], bool],
+        self, daemon: DaemonParts, finished: Callable[[str, float], Awaitable[None]], in_use: InUse
     ) -> None:
         super().__init__(self._report, self._log_unwritten)
         self._d = daemon
@@ -256,14 +255,13 @@ class ReportWriter(GoalQueue):
         if core is None or core.state.rested_seq <= core.state.reported_seq:
             return  # purged meanwhile, or an earlier report has all of it
         rested, ledger = core.state.rested_seq, self._d.goals.ledger
-        actions, _ = await asyncio.to_thread(
-            pages.actions, ledger, goal, report.TRIED_MAX, outputs=False
-        )
-        loops, _ = await asyncio.to_thread(pages.loops, ledger, goal, report.TRIED_MAX)
+        read, most = asyncio.to_thread, report.TRIED_MAX
+        actions, _ = await read(pages.actions, ledger, goal, most, outputs=False)
+        loops, _ = await read(pages.loops, ledger, goal, most)
         files = None
         if core.state.snapshots.first:
-            read = partial(changed_files, ledger, goal)
-            files = await from_store(self._d, goal, FILES_S, read, "report.without_files")
+            changed = partial(changed_files, ledger, goal)
+            files = await from_store(self._d, goal, FILES_S, changed, "report.without_files")
         text = report.render(core.state, actions, loops, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         self._unwritten.discard(goal)
