@@ -51,6 +51,13 @@ def test_the_tree_tells_how_much_of_each_task_is_done(played):
     assert "[ ] task 1  0%" in lines
 
 
+def test_the_view_of_a_daemon_that_is_being_upgraded_is_drawn(agent):
+    agent.core.complete_subtask(AT, success=False, failure="no compiler")
+    detail = goal_detail(agent.state, AT)
+    del detail["continued"]  # which 0.2.0 before it did not have
+    assert "        failed once: no compiler" in text(goal_lines(detail, at=AT))
+
+
 def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://x/v1", until=AT + 60))
     lines = drawn(agent)

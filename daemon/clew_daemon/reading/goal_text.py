@@ -170,7 +170,8 @@ def _failure_lines(subtask: goal_view.Step, detail: GoalDetail) -> list[Line]:
     if not times or subtask["status"] == "completed":
         return []
     failure = subtask["last_failure"] or ""
-    failed = f"{INDENT * 2}{words.failed_times(times, continued=detail['continued'])}"
+    continued = detail.get("continued", False)  # not by a daemon of an earlier version
+    failed = f"{INDENT * 2}{words.failed_times(times, continued=continued)}"
     if not failure or goal_view.is_told(failure, detail["question"], detail["reason"]):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")

@@ -166,9 +166,7 @@ class GoalEvents:
                 for listener in self.listeners:
                     try:
                         listener(goal, events)
-                    except (
-                        Exception
-                    ) as error:  # the others, and later events, must not suffer from it
+                    except Exception as error:  # the other listeners must not suffer from it
                         log.exception("daemon.bug", goal=goal, error=repr(error))
 
 

@@ -32,8 +32,6 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
     branch: Annotated[str, AfterValidator(branch_name)] = ""
     commit: Annotated[str, AfterValidator(commit_name)] = ""  # of HEAD
     index: str = ""  # its digest
-    staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
-    staged_total: int = -1  # of these, -1 where that is not known
 
 
 class SnapshotTaken(GoalEvent, frozen=True):
