@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 
 from clew_daemon.ledger.lock import DAEMON, Lock, LockHeldError, acquire
 from clew_daemon.publish.report import visible
-from clew_daemon.record.goal_view import Left, LeftEntry
+from clew_daemon.record.goal_view import Left
 from clew_shared.files import write_whole
 from clew_shared.text.plain import recordable
 
@@ -247,7 +247,7 @@ def left(inbox: Path) -> Left:
             found.append((at_ns, path, False, why))
     found.sort(key=lambda one: -one[0])
     shown = [
-        LeftEntry(name=recordable(path.name), rejected=rejected, reason=why or _reason(path))
+        {"name": recordable(path.name), "rejected": rejected, "reason": why or _reason(path)}
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
     return {"inbox": shown, "inbox_total": len(found)}

@@ -13,10 +13,9 @@ from clew_daemon.reading.sanitize import clean, counted, duration, short, thousa
 from clew_daemon.record.goal_view import (
     PAUSED,
     STOPPED,
-    Doing,
     GoalList,
     GoalView,
-    LeftEntry,
+    Part,
     standing,
 )
 from clew_shared.record.moment import local, roughly
@@ -36,14 +35,14 @@ ACTIVITIES = {"tool": "running", "checks": "running"}
 """What an agent does, in words; thinking and starting are words already."""
 
 
-def doing(now: Doing, for_s: str = "") -> str:
+def doing(now: Part, for_s: str = "") -> str:
     """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is of its goal's view."""
     verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(now["what"])
     on = f" ({what})" if now["doing"] == "thinking" else f": {what}"
     return f"{verb}{for_s}{on if what else ''}"
 
 
-def activity(now: Doing, at: float) -> str:
+def activity(now: Part, at: float) -> str:
     """Return what an agent does, since when and on what, as in `running for 3 s: #7 make`; `at` is now."""
     began = datetime.fromisoformat(now["since"]).timestamp()
     return doing(now, f" for {duration(max(0.0, at - began), whole=True)}")
@@ -179,7 +178,7 @@ def no_daemon_line(holder: Holder | None) -> Line:
     return [(clean(f"{state}; showing the last recorded state"), "yellow")]
 
 
-def inbox_lines(inbox: Iterable[LeftEntry]) -> list[Line]:
+def inbox_lines(inbox: Iterable[Part]) -> list[Line]:
     """Return lines on the files of the inbox that are no goals, with the reasons."""
     lines: list[Line] = []
     for file in inbox:

@@ -9,7 +9,7 @@ from clew_daemon.reading.goal_list import ENDED, stands_for, status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.record import goal_view
-from clew_daemon.record.goal_view import GoalDetail, GoalView, standing
+from clew_daemon.record.goal_view import GoalDetail, GoalView, Part, standing
 from clew_shared.proof import label
 from clew_shared.record.moment import local
 from clew_shared.text import words
@@ -48,7 +48,7 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     bar = ("#" * int(progress * BAR_CHARS)).ljust(BAR_CHARS, ".")
     known = {"epoch": detail["epoch"], "pid": detail["pid"]}
     facts = [f"{name} {number}" for name, number in known.items() if number]
-    limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
+    limit = f" of {detail['attempt_limit']}" if (detail["attempt_limit"] or 0) >= attempt else ""
     facts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
     facts += [counted(detail["actions_total"], "action")] if detail["actions_total"] else []
     facts += [f"worker died {words.times(detail['restarts'])}"] if detail["restarts"] else []
@@ -120,7 +120,7 @@ def _attempt_lines(detail: GoalDetail) -> list[Line]:
     return lines
 
 
-def changed_text(known: goal_view.Snapshots) -> str:
+def changed_text(known: Part) -> str:
     """Return what differs from the first snapshot, as in `3 files, +10 -2`; "" for nothing."""
     if not (files := known.get("files_changed")):
         return ""
@@ -155,7 +155,7 @@ def _legend(tree: Iterable[Line]) -> list[Line]:
     return [[(f"marks: {', '.join(told)}", "dim")]] if told else []
 
 
-def _mark(step: goal_view.Step | goal_view.Task, detail: GoalDetail) -> Span:
+def _mark(step: Part, detail: GoalDetail) -> Span:
     status = goal_view.step_status(step["status"], detail["status"])
     return f"[{goal_view.MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
 
@@ -165,7 +165,7 @@ def shown_action(action: Mapping[str, Any]) -> str:
     return str(action.get("text") or words.action_text(action["name"], action.get("args") or {}))
 
 
-def _failure_lines(subtask: goal_view.Step, detail: GoalDetail) -> list[Line]:
+def _failure_lines(subtask: Part, detail: GoalDetail) -> list[Line]:
     times = subtask["attempts"] or 0
     if not times or subtask["status"] == "completed":
         return []

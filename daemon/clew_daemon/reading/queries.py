@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView, OneGoal, Snapshots
+    from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView, OneGoal
     from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
 
@@ -204,13 +204,8 @@ def _with_own_changes(instance: Instance, detail: GoalDetail) -> GoalDetail:
     known, goal = detail["snapshots"], detail["id"]
     store, basis = instance.places.snapshots / goal, (known["taken"], known["undo"])
     files, added, removed = _own_changes(instance.ledger, goal, store, program(instance.env), basis)
-    own: Snapshots = {
-        **known,
-        "files_changed": files,
-        "lines_added": added,
-        "lines_removed": removed,
-    }
-    return {**detail, "snapshots": own}
+    own = {"files_changed": files, "lines_added": added, "lines_removed": removed}
+    return {**detail, "snapshots": {**known, **own}}
 
 
 @lru_cache(maxsize=1)

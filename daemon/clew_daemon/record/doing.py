@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from clew_daemon.record.goal_view import Doing
+from clew_daemon.record.goal_view import Part
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
@@ -26,7 +26,7 @@ class Work:
         self.said = tail
 
 
-def now_view(state: State, work: Work | None) -> Doing | None:
+def now_view(state: State, work: Work | None) -> Part | None:
     """Return what the goal's worker does, since when, and on what; None if no worker is at work."""
     if work is None or not state.working:
         return None
@@ -35,10 +35,8 @@ def now_view(state: State, work: Work | None) -> Doing | None:
     if state.in_flight:
         flight = next(reversed(state.in_flight.values()))
         what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
-        tool: Doing = {"doing": "tool", "since": flight.action.timestamp, "what": what}
-        if work.said:
-            tool["said"] = work.said
-        return tool
+        said = {"said": work.said} if work.said else {}
+        return {"doing": "tool", "since": flight.action.timestamp, "what": what, **said}
     if not work.greeted:
         return _view("starting", state.worker_since, f"worker, epoch {state.epoch}")
     if work.llm_since is not None:
@@ -60,5 +58,5 @@ def running_action(state: State, now: float) -> str:
     return f"the running action #{flight.seq} (`{what}`, {for_s} so far){more}"
 
 
-def _view(doing: str, since: float, what: str) -> Doing:
+def _view(doing: str, since: float, what: str) -> Part:
     return {"doing": doing, "since": iso(since), "what": what}

@@ -2,23 +2,14 @@
 
 import shlex
 from dataclasses import asdict
-from typing import TypeVar, cast
 
-from clew_daemon.record import goal_view as shapes
+from clew_daemon.record.goal_view import GoalDetail, GoalView, Part
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
-from clew_shared.record.state import AttemptState, InFlight, SnapshotState, State
+from clew_shared.record.state import AttemptState, InFlight, ProofState, State
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
-from clew_shared.views.publish import SHOWN, goal_view, plain_paths
-
-_Form = TypeVar("_Form")
-
-
-def _view(form: type[_Form], of: object, **other: object) -> _Form:
-    """Return a view of this form: its keys from `other`, else from what `of` has by the same names."""
-    keys = [key for key in form.__annotations__ if key in vars(form)["__required_keys__"]]
-    return cast("_Form", {key: other[key] if key in other else getattr(of, key) for key in keys})
+from clew_shared.views.publish import SHOWN, goal_view, plain_paths, same
 
 
 def path_view(name: str) -> dict[str, str]:
@@ -43,43 +34,51 @@ def answer(state: State) -> str:
 
 def status_view(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> shapes.GoalView:
+) -> GoalView:
     """Return an entry of `clew status --json`; a queued goal `waits` for something, `stuck`: a person must end that."""
     task, subtask, made = state.task, state.subtask, state.proofs.made
     memory = state.loops.scope.memory
     at_work = state.goal.status == GoalStatus.IN_PROGRESS
-    return _view(
-        shapes.GoalView,
-        state,
-        id=state.goal_id,
-        description=state.goal.description,
-        status=str(state.goal.status),
-        progress=state.goal.progress(),
-        task=task.description if task else None,
-        subtask=subtask.description if subtask else None,
-        blocked_actions=state.blocked_actions[-SHOWN:],
-        blocked_total=state.loops.blocked_total,
-        reason=waits or state.reason or None,
-        updated_at=iso(state.updated_at),
-        name=state.spec.name or None,
-        agent=state.spec.agent,
-        attempt=state.attempt.number,
-        passed_before=list(state.passed_before),
-        proof=made and _view(shapes.Proof, made, files=list(made.files)),
-        tokens=state.cost.tokens,
-        age_s=round(max(0.0, now - state.accepted_at), 3),
-        accepted_at=iso(state.accepted_at),
-        needs_person=stuck or needs_person(state),
-        question=state.question or None,
-        answer=answer(state) if needs_person(state) else None,
-        now=None,
-        waiting=_waiting(state, now, waits),
-        since_gain=memory.since_gain if at_work else None,
-        debt=round(memory.debt.steps, 1) if at_work else None,
-    )
+    return {
+        "id": state.goal_id,
+        "description": state.goal.description,
+        "status": str(state.goal.status),
+        "progress": state.goal.progress(),
+        "task": task.description if task else None,
+        "subtask": subtask.description if subtask else None,
+        "epoch": state.epoch,
+        "pid": state.pid,
+        "restarts": state.restarts,
+        "iteration": state.iteration,
+        "verified": state.verified,
+        "paused": state.paused,
+        "blocked_actions": state.blocked_actions[-SHOWN:],
+        "blocked_total": state.loops.blocked_total,
+        "reason": waits or state.reason or None,
+        "updated_at": iso(state.updated_at),
+        "name": state.spec.name or None,
+        "agent": state.spec.agent,
+        "attempt": state.attempt.number,
+        "passed_before": list(state.passed_before),
+        "proof": _proof_view(made) if made else None,
+        "tokens": state.cost.tokens,
+        "age_s": round(max(0.0, now - state.accepted_at), 3),
+        "accepted_at": iso(state.accepted_at),
+        "needs_person": stuck or needs_person(state),
+        "question": state.question or None,
+        "answer": answer(state) if needs_person(state) else None,
+        "now": None,
+        "waiting": _waiting(state, now, waits),
+        "since_gain": memory.since_gain if at_work else None,
+        "debt": round(memory.debt.steps, 1) if at_work else None,
+    }
 
 
-def _waiting(state: State, now: float, waits: str) -> shapes.Waiting | None:
+def _proof_view(made: ProofState) -> Part:
+    return {**same(made, "label", "why", "accepted", "seconds"), "files": list(made.files)}
+
+
+def _waiting(state: State, now: float, waits: str) -> Part | None:
     """Return what a goal waits for, since when, and when it continues on its own; None if it does not wait."""
     until = None
     if state.goal.status == GoalStatus.WAITING:
@@ -95,64 +94,62 @@ def _waiting(state: State, now: float, waits: str) -> shapes.Waiting | None:
 
 def goal_detail(
     state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
-) -> shapes.GoalDetail:
+) -> GoalDetail:
     """Return one goal in full; `subtask_details` are apart from the tree, whose shape is fixed."""
-    cost, proofs = state.cost, state.proofs
-    subtasks = [
-        {
-            "task_idx": t,
-            "subtask_idx": s,
-            "summary": one.summary or None,
-            "insights": [*one.insights],
-        }
-        for t, task in enumerate(state.goal.tasks)
-        for s, one in enumerate(task.subtasks)
-    ]
-    return _view(
-        shapes.GoalDetail,
-        state,
+    cost, proofs, known = state.cost, state.proofs, state.snapshots
+    undo = {"undo": "under way" if known.undoing else "done" if known.undone else None}
+    counts = same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached")
+    return {
         **status_view(state, now, waits, stuck=stuck),
-        goal=goal_view(state.goal),
-        in_flight=list(map(_flight_view, state.in_flight.values())),
-        summary=state.summary or None,
-        checks={name: _view(shapes.Check, one) for name, one in proofs.checks.items()},
-        check_commands=dict(state.spec.checks),
-        checked_before={name: asdict(one) for name, one in proofs.before.items()},
-        suggested_checks=[{"name": name, "cmd": cmd} for name, cmd in proofs.suggested.items()],
-        workspace=state.spec.workspace,
-        ended_at=iso(state.ended_at) if state.ended and state.ended_at else None,
-        loops_total=state.loops.found_total,
-        wait_until=iso(state.wait_until) if state.wait_until else None,
-        snapshots=_snapshots_view(state.snapshots),
-        replan_required=state.plan.replan_required or None,
-        set_aside=state.replaced,
-        attempts=list(map(_fresh_start_view, state.attempts.fresh_starts)),
-        continued=state.attempts.actions_granted > 0,
-        reruns=list(map(asdict, state.attempts.reruns)),
-        cost=_view(shapes.Cost, cost, llm_s=round(cost.llm_s, 3), active_s=round(cost.active_s, 3)),
-        subtask_details=subtasks,
-    )
+        "goal": goal_view(state.goal),
+        "current_task_idx": state.current_task_idx,
+        "current_subtask_idx": state.current_subtask_idx,
+        "in_flight": list(map(_flight_view, state.in_flight.values())),
+        "summary": state.summary or None,
+        "checks": {name: same(one, "passed", "output") for name, one in proofs.checks.items()},
+        "check_commands": dict(state.spec.checks),
+        "checked_before": {name: asdict(one) for name, one in proofs.before.items()},
+        "suggested_checks": [{"name": name, "cmd": cmd} for name, cmd in proofs.suggested.items()],
+        "workspace": state.spec.workspace,
+        "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
+        "actions_total": state.actions_total,
+        "loops_total": state.loops.found_total,
+        "wait_until": iso(state.wait_until) if state.wait_until else None,
+        "snapshots": same(known, "taken", "left_out") | {"missing": known.missing or None} | undo,
+        "replan_required": state.plan.replan_required or None,
+        "set_aside": state.replaced,
+        "attempts": list(map(_fresh_start_view, state.attempts.fresh_starts)),
+        "attempt_limit": None,
+        "continued": state.attempts.actions_granted > 0,
+        "reruns": list(map(asdict, state.attempts.reruns)),
+        "cost": {**counts, "llm_s": round(cost.llm_s, 3), "active_s": round(cost.active_s, 3)},
+        "subtask_details": [
+            {
+                "task_idx": t,
+                "subtask_idx": s,
+                "summary": one.summary or None,
+                "insights": [*one.insights],
+            }
+            for t, task in enumerate(state.goal.tasks)
+            for s, one in enumerate(task.subtasks)
+        ],
+    }
 
 
-def _snapshots_view(known: SnapshotState) -> shapes.Snapshots:
-    undo = "under way" if known.undoing else "done" if known.undone else None
-    return _view(shapes.Snapshots, known, missing=known.missing or None, undo=undo)
-
-
-def _flight_view(one: InFlight) -> shapes.Flight:
+def _flight_view(one: InFlight) -> Part:
     text = action_text(one.action.name, one.action.args)
-    return _view(shapes.Flight, one, name=one.action.name, text=text)
+    return {**same(one, "seq", "signature"), "name": one.action.name, "text": text}
 
 
-def _fresh_start_view(one: AttemptState) -> shapes.FreshStart:
-    return _view(
-        shapes.FreshStart,
-        one,
-        attempt=one.number,
-        task_idx=one.place[0],
-        subtask_idx=one.place[1],
-        started_at=iso(one.at),
-        rung=one.rung or None,
-        kept=one.kept or None,
-        left=list(one.left),
-    )
+def _fresh_start_view(one: AttemptState) -> Part:
+    """Return the start of an attempt after the first; `reason` is why the one before it ended."""
+    return {
+        **same(one, "epoch", "reason", "restored"),
+        "attempt": one.number,
+        "task_idx": one.place[0],
+        "subtask_idx": one.place[1],
+        "started_at": iso(one.at),
+        "rung": one.rung or None,
+        "kept": one.kept or None,
+        "left": list(one.left),
+    }

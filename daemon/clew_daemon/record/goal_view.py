@@ -8,55 +8,7 @@ from typing import Any, NotRequired, TypedDict, final
 
 from clew_shared.proof.label import words
 
-
-class Step(TypedDict):
-    """A subtask of the tree."""
-
-    description: str
-    status: str
-    attempts: int
-    actions_total: int
-    last_failure: str | None
-    actions: list[Mapping[str, Any]]
-
-
-class Task(TypedDict):
-    """A task of the tree."""
-
-    description: str
-    status: str
-    subtasks: list[Step]
-
-
-class Tree(TypedDict):
-    """The goal as a tree."""
-
-    description: str
-    status: str
-    tasks: list[Task]
-
-
-class Doing(TypedDict):
-    """What a worker does, since when, on what, and what a command that runs has `said` last."""
-
-    doing: str
-    since: str
-    what: str
-    said: NotRequired[str]
-
-
-Waiting = TypedDict("Waiting", {"for": str, "since": str, "until": str | None})
-"""What a goal waits for, since when, and when it continues on its own."""
-
-
-class Proof(TypedDict):
-    """The last proof."""
-
-    label: str
-    why: str
-    accepted: str | None
-    seconds: float
-    files: list[str]
+Part = Mapping[str, Any]  # of a view; its keys are in `goal_status`
 
 
 class GoalView(TypedDict):
@@ -82,115 +34,52 @@ class GoalView(TypedDict):
     agent: str
     attempt: int
     passed_before: list[str]
-    proof: Proof | None
+    proof: Part | None
     tokens: int
     age_s: float
     accepted_at: str
     needs_person: bool
     question: str | None
     answer: str | None
-    now: Doing | None
-    waiting: Waiting | None
+    now: Part | None
+    waiting: Part | None
     since_gain: int | None
     debt: float | None
     stopped: NotRequired[bool]
 
 
-class Flight(TypedDict):
-    """An action that runs."""
-
-    seq: int
-    signature: str
-    name: str
-    text: str
-
-
-class Check(TypedDict):
-    """The last result of a check."""
-
-    passed: bool
-    output: str
-
-
-class Snapshots(TypedDict):
-    """What is known of a goal's snapshots; readers of one goal add what it changed, None where that is not known."""
-
-    taken: int
-    left_out: int
-    missing: str | None
-    undo: str | None
-    files_changed: NotRequired[int | None]
-    lines_added: NotRequired[int | None]
-    lines_removed: NotRequired[int | None]
-
-
-class FreshStart(TypedDict):
-    """The start of an attempt after the first; `reason` is why the one before it ended."""
-
-    attempt: int
-    task_idx: int
-    subtask_idx: int
-    started_at: str
-    epoch: int
-    reason: str
-    restored: int
-    rung: str | None
-    kept: str | None
-    left: list[str]
-
-
-class Cost(TypedDict):
-    """What a goal has cost."""
-
-    calls: int
-    tokens: int
-    tokens_in: int
-    tokens_out: int
-    tokens_cached: int
-    llm_s: float
-    active_s: float
-
-
 class GoalDetail(GoalView):
     """One goal in full; `attempt_limit` follows from the settings."""
 
-    goal: Tree
+    goal: Part
     current_task_idx: int
     current_subtask_idx: int
-    in_flight: list[Flight]
+    in_flight: list[Part]
     summary: str | None
-    checks: dict[str, Check]
-    check_commands: dict[str, str]
-    checked_before: dict[str, Mapping[str, Any]]
-    suggested_checks: list[dict[str, str]]
+    checks: Mapping[str, Part]
+    check_commands: Mapping[str, str]
+    checked_before: Mapping[str, Part]
+    suggested_checks: list[Part]
     workspace: str
     ended_at: str | None
     actions_total: int
     loops_total: int
     wait_until: str | None
-    snapshots: Snapshots
+    snapshots: Part
     replan_required: str | None
     set_aside: list[str]
-    attempts: list[FreshStart]
+    attempts: list[Part]
     continued: bool  # by a person: failures count from then
-    reruns: list[Mapping[str, Any]]
-    cost: Cost
-    subtask_details: list[Mapping[str, Any]]
-    attempt_limit: NotRequired[int]
-
-
-class LeftEntry(TypedDict):
-    """What lies in the inbox and is no goal."""
-
-    name: str
-    rejected: bool
-    reason: str
+    reruns: list[Part]
+    cost: Part
+    subtask_details: list[Part]
+    attempt_limit: int | None
 
 
 class Left(TypedDict):
     """What is left in the inbox: the newest entries, and how many there are in all."""
 
-    inbox: list[LeftEntry]
+    inbox: Sequence[Part]
     inbox_total: int
 
 
@@ -198,7 +87,7 @@ class Left(TypedDict):
 class GoalList(Left):
     """The answer to `status` on all goals; `daemon` is None where none answered."""
 
-    daemon: Mapping[str, Any] | None
+    daemon: Part | None
     goals: list[GoalView]
     more: bool
     left_out: int
@@ -208,7 +97,7 @@ class GoalList(Left):
 class OneGoal(TypedDict):
     """The answer to `status` on one goal."""
 
-    daemon: Mapping[str, Any] | None
+    daemon: Part | None
     goal: GoalDetail
 
 
