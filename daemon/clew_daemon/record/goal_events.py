@@ -32,8 +32,8 @@ ANNOUNCE_S = 0.02  # how long the events of steps are collected before listeners
 T = TypeVar("T")
 _STEPS = frozenset({"action_allowed", "action_finished"})
 
+# Is called with a goal ("" for the daemon) and its events, in order, once they are durable.
 Listener = Callable[[str, list[RecordedEvent]], None]
-"""Is called with a goal ("" for the daemon) and its events, in order, once they are durable."""
 
 
 class GoalEvents:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from clew_daemon.record.goal_view import GoalDetail, GoalView, Part
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
-from clew_shared.record.state import AttemptState, InFlight, ProofState, State
+from clew_shared.record.state import AttemptState, InFlight, State
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
 from clew_shared.views.publish import SHOWN, goal_view, plain_paths, same
@@ -37,7 +37,7 @@ def status_view(
 ) -> GoalView:
     """Return an entry of `clew status --json`; a queued goal `waits` for something, `stuck`: a person must end that."""
     task, subtask, made = state.task, state.subtask, state.proofs.made
-    memory = state.loops.scope.memory
+    memory, told = state.loops.scope.memory, ("label", "why", "accepted", "seconds")
     at_work = state.goal.status == GoalStatus.IN_PROGRESS
     return {
         "id": state.goal_id,
@@ -60,7 +60,7 @@ def status_view(
         "agent": state.spec.agent,
         "attempt": state.attempt.number,
         "passed_before": list(state.passed_before),
-        "proof": _proof_view(made) if made else None,
+        "proof": {**same(made, *told), "files": list(made.files)} if made else None,
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "accepted_at": iso(state.accepted_at),
@@ -72,10 +72,6 @@ def status_view(
         "since_gain": memory.since_gain if at_work else None,
         "debt": round(memory.debt.steps, 1) if at_work else None,
     }
-
-
-def _proof_view(made: ProofState) -> Part:
-    return {**same(made, "label", "why", "accepted", "seconds"), "files": list(made.files)}
 
 
 def _waiting(state: State, now: float, waits: str) -> Part | None:

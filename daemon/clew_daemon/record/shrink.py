@@ -13,14 +13,11 @@ from clew_shared.wire.protocol import LINE_BYTES_MAX
 Json = dict[str, Any]
 
 ROOM_BYTES = LINE_BYTES_MAX - 50_000  # the rest: the envelope, the key, what is beside the goal
-TEXT_CHARS = (20_000, 2_000, 200, 80)
-"""How long texts may be, until the answer fits."""
+TEXT_CHARS = (20_000, 2_000, 200, 80)  # the longest text, until the answer fits
 _RUN = {"steps", "checks", "tools", "options"}
 _COMPARED = {"blocked_actions", "loop_counts", "signature", "workspace"}
-WHOLE = _RUN | _COMPARED
-"""What is carried out or compared, and so never shortened."""
-LISTED = 100
-"""How many finished subtasks and strategies there are where shorter texts are not enough."""
+WHOLE = _RUN | _COMPARED  # never shortened
+LISTED = 100  # finished subtasks and strategies, where shorter texts are not enough
 
 
 def fitted(answer: HelloAnswer) -> HelloAnswer:

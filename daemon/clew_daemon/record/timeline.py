@@ -13,10 +13,8 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.text.words import action_text, why_refused
 
-LANES_SHOWN = 12
+LANES_SHOWN, TURNS_KEPT, REFUSALS_KEPT = 12, 100, 50
 MARKS_MAX = 160  # of one lane, its last ones
-TURNS_KEPT = 100
-REFUSALS_KEPT = 50
 LABEL_CHARS = 160
 RUNNING = "running"
 

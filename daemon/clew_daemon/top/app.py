@@ -35,8 +35,7 @@ q          quit; the goals continue
 Before a change its command is shown, and you confirm it.
 ! before a goal: it needs you. Esc closes this."""
 DRAW_S = 0.25  # how often a screen is drawn again, at most, while events arrive
-TICK_S = 10.0
-"""How often it is drawn again without events: for what is not on record, and for durations."""
+TICK_S = 10.0  # … without events: for what is not on record, and for durations
 _OF_A_GOAL: tuple[type[GoalViewScreen], ...] = GoalScreen, TimelineScreen, PromptScreen, FilesScreen
 SCREENS = {one.view: one for one in _OF_A_GOAL}
 

@@ -23,6 +23,7 @@ NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 8, 20, 10
 TURNS_SHOWN, REFUSALS_SHOWN = 5, 5
 TEXT_CHARS = 160
 AT_WORK = "at work"
+# The character of each result, and what it means: nothing depends on colours.
 MARKS = {
     "success": ("■", "worked"),
     "running": (">", "running"),
@@ -32,7 +33,6 @@ MARKS = {
     "interrupted": ("~", "interrupted"),
     "blocked": ("▲", "refused"),
 }
-"""The character of each result, and what it means: nothing depends on colours."""
 MARGIN = 2
 
 

@@ -28,9 +28,7 @@ from clew_shared.record.moment import local
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
 TEXT_CHARS, OUTPUT_CHARS = 300, 200_000
-LINES_MAX = 5_000
-LINE_CHARS = 2_000
-READ_S = 0.5
+LINES_MAX, LINE_CHARS, READ_S = 5_000, 2_000, 0.5  # of the log
 
 
 class GoalsScreen(LiveScreen):

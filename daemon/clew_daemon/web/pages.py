@@ -43,12 +43,8 @@ from clew_shared.text.plain import percent
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-ENDED_SHOWN = 50
-ACTIONS_SHOWN = 50
-REFUSALS_SHOWN = 8
-LINES_SHOWN = 300
-LINE_CHARS = 500
-OUTPUT_SHOWN_CHARS = 100_000
+ENDED_SHOWN, ACTIONS_SHOWN, REFUSALS_SHOWN = 50, 50, 8
+LINES_SHOWN, LINE_CHARS, OUTPUT_SHOWN_CHARS = 300, 500, 100_000
 ACTION = "/goals/{goal}/actions/{seq:int}"
 Values = Mapping[str, object]  # what a template shows, by its names
 

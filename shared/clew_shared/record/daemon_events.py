@@ -36,7 +36,6 @@ class BulletTagged(PlaybookEvent, frozen=True):
     source_goal: str = ""
     times: int = 1
     reason: str = ""
-    expires_at: float = 0.0  # of clew 0.1.0
     seen: bool = False  # the source goal had the loop that it is about, and its checks passed
 
 

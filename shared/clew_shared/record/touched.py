@@ -4,9 +4,8 @@ from itertools import accumulate
 
 from pydantic import BaseModel
 
-NAMES_MAX, NAMES_BYTES_MAX = 1_000, 100_000
-"""How many names are listed, and how long they may be together; and those that are kept with an action."""
-PATHS_MAX, PATHS_CHARS_MAX = 100, 10_000
+NAMES_MAX, NAMES_BYTES_MAX = 1_000, 100_000  # that are listed, together
+PATHS_MAX, PATHS_CHARS_MAX = 100, 10_000  # that are kept with an action
 
 
 class Touched(BaseModel, frozen=True, extra="ignore"):

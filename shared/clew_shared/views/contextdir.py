@@ -64,9 +64,7 @@ class ContextDir:
             is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
             if not is_ours or found.st_size != self._history_bytes:
                 return False
-            added = file.write(
-                b"".join(map(json_line, lines))
-            )  # at once: a reader sees whole lines
+            added = file.write(b"".join(map(json_line, lines)))  # a reader sees whole lines
         self._history_bytes += added
         return True
 
