@@ -9,8 +9,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import roughly
 from clew_shared.record.state import State
 
-NAME_CHARS_MAX = 64
-SHOWN_MAX = 8
+NAME_CHARS_MAX, SHOWN_MAX = 64, 8
 
 T = TypeVar("T")
 StateOf = Callable[[str], State]  # of a goal by its id

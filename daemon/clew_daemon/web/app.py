@@ -19,12 +19,10 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.web.pages import STATIC, Pages
 
-READERS_MAX = 24
 BODY_S = 10.0  # how long the body of a request may take; its length is bounded by the rules
-AT_MOST_EVERY_S = 0.2
-ALIVE_S = 15.0
+AT_MOST_EVERY_S, ALIVE_S = 0.2, 15.0
 ALL = ""  # in place of a goal's id: any of them, or the daemon, may have changed
-TEXT_CHARS_MAX = 100_000
+READERS_MAX, TEXT_CHARS_MAX = 24, 100_000
 
 
 class LiveChanges:

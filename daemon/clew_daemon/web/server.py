@@ -114,22 +114,6 @@ def asked_link(instance: Instance) -> str:
         raise CliError(NOT_RUNNING, ExitCode.NO_DAEMON) from None
 
 
-def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
-    """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
-
-    async def link(_: Mapping[str, object]) -> Mapping[str, object]:
-        return {"link": new_link()}
-
-    async def where(_: Mapping[str, object]) -> Mapping[str, object]:
-        return {"base": base}
-
-    def daemon() -> int | None:
-        holder = instance.holder
-        return holder.pid if holder is not None and holder.is_here else None
-
-    return Control(link_socket(instance), {"link": link, "where": where}, daemon)
-
-
 class BoundedConnection(H11Protocol):
     """Closes a connection whose next head is not whole in time; where there are too many, the one that waits longest.
 
@@ -230,6 +214,16 @@ async def _serve(
     def new_link() -> str:
         return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
 
+    async def link(_: Mapping[str, object]) -> Mapping[str, object]:
+        return {"link": new_link()}
+
+    async def where(_: Mapping[str, object]) -> Mapping[str, object]:
+        return {"base": place.base}
+
+    def daemon() -> int | None:
+        holder = instance.holder
+        return holder.pid if holder is not None and holder.is_here else None
+
     def heard(news: News) -> None:
         """Note the goals of new events, or all where the daemon came or went."""
         goals = sorted({event.goal for event in news.events}) or [ALL]
@@ -239,7 +233,7 @@ async def _serve(
     def end(*_: object) -> None:  # before the server takes signals, and when it raises them again
         server.should_exit = True
 
-    links = link_server(instance, place.base, new_link)
+    links = Control(link_socket(instance), {"link": link, "where": where}, daemon)
     try:
         make_private(instance.places.run)
         await links.start()

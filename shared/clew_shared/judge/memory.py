@@ -137,7 +137,9 @@ def take(memory: Memory, of: Outcome) -> float:
     reading, failed = of.reading, of.result != "success"
     polled, memory.waited = memory.waited or of.polls, False
     known = memory.asked.get(reading.asked)
-    other = _is_about_another(memory, reading)
+    about = {f"a{name}": memory.step for name in each(reading.about)}
+    other = not about.keys() <= memory.facts.keys()
+    _keep_all(memory.facts, about)
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
@@ -261,13 +263,6 @@ def _write(memory: Memory, of: Outcome) -> float:
     if of.world or new:
         memory.world = key
     return LITTLE if new else 0.0
-
-
-def _is_about_another(memory: Memory, reading: Reading) -> bool:
-    new = {f"a{name}": memory.step for name in each(reading.about)}
-    other = not new.keys() <= memory.facts.keys()
-    _keep_all(memory.facts, new)
-    return other
 
 
 def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float) -> None:

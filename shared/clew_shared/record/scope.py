@@ -13,8 +13,7 @@ from clew_shared.judge.memory import Memory, paid
 _Value = TypeVar("_Value")
 
 ENTRIES_MAX = 4_000  # of each table: beyond the default `max_actions` (docs/loops.md, How far back)
-STEPS_KEPT = 16
-FINDINGS_KEPT = 300
+STEPS_KEPT, FINDINGS_KEPT = 16, 300
 EVERYWHERE = "*"  # the world of a block that applies in every world
 CLAIMED = "claimed:"
 UNKNOWN = "unknown:"  # not measured whole: as a measurement it equals no other, not even an UNKNOWN
