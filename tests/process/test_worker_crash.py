@@ -93,6 +93,8 @@ def kill_executor(clew, goal):
 
 
 def kill_daemon(clew, _goal):
+    clew.daemon.send_signal(signal.SIGSTOP)  # one that is only slow
+    assert "when the daemon runs" not in clew.cli("status")
     clew.kill()
     assert "asks you when the daemon runs: the step " in clew.cli("status")
     clew.start()

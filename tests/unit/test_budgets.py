@@ -1,7 +1,4 @@
-"""The code stays within the table `[tool.clew.budgets]` of pyproject.toml, which is only ever lowered.
-
-A number is raised only in a commit that says which capability needs it.
-"""
+"""The code stays within `[tool.clew.budgets]` of pyproject.toml; a commit that raises a number says why."""
 
 import re
 import tomllib

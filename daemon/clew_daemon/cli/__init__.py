@@ -25,10 +25,7 @@ def main() -> None:
 
 
 def open_standard_streams() -> None:
-    """Open /dev/null for standard input, output and error where they are closed, as by `clew run >&-`.
-
-    Otherwise a file opened later gets such a number, and printed text is written into it.
-    """
+    """Open /dev/null for standard streams that are closed, as by `clew run >&-`: no later file gets their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)

@@ -16,11 +16,7 @@ SUMMARY_CHARS = 1_000
 
 
 class LazyCommand(click.Command):
-    """A stand-in for a command that is not imported yet: its name, its line in the help, and the `section` of that.
-
-    `target` is its module below `cli.commands`, or the whole name of a module elsewhere, with `:attribute` where that
-    is not the command's name.
-    """
+    """A stand-in for a command whose `target`, a module below `cli.commands` or elsewhere, is not imported yet."""
 
     def __init__(self, name: str, target: str, summary: str, section: str) -> None:
         super().__init__(name, short_help=summary)

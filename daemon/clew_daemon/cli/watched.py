@@ -1,8 +1,4 @@
-"""The watched goals: what happens to them as it becomes durable, where they stand, and whether a daemon runs.
-
-The past is read from the ledger; what comes after it arrives on the daemon's stream, or from the ledger while no daemon
-runs. A daemon that has ended is waited for, with a note.
-"""
+"""The watched goals: what happens to them, where they stand, and whether a daemon runs, by its stream or the ledger."""
 
 import threading
 import time

@@ -1,8 +1,4 @@
-"""What clew asks of git: who commits, for executors that do not see the git config, and where git's folder is.
-
-Of the config only `user.*`, `author.*` and `committer.*` are read, by `git config` itself: that starts no credential
-helper, no pager and no hook. The daemon's own environment takes precedence.
-"""
+"""What clew asks of git: who commits, by `git config` itself, which starts no helper or hook, and where it stands."""
 
 import os
 import shutil

@@ -123,9 +123,9 @@ def overview(goals: Sequence[GoalView], at: float | None = None, width: int = 0)
     return columns([[(title, "bold") for title in head], *rows], width=width) if rows else []
 
 
-def listed(found: GoalList) -> list[GoalView]:
-    """Return the goals of an answer in the order of a list, each with whether it has `stopped`."""
-    stopped = found["daemon"] is None
+def listed(found: GoalList, holder: Holder | None = None) -> list[GoalView]:
+    """Return the goals of an answer in the order of a list; without a daemon, or a `holder` of its lock, `stopped`."""
+    stopped = found["daemon"] is None and holder is None
     return in_view({**goal, "stopped": stopped} for goal in found["goals"])
 
 

@@ -1,8 +1,4 @@
-"""One instance of clew, from `--home` and the environment: its folders, ledger, config and running daemon.
-
-Commands that only read must answer at once, so they take the few keys that they need from the file itself; `settings`
-is the whole, validated config for the others.
-"""
+"""One instance of clew, by `--home` and the environment; commands that only read take its few keys from the file."""
 
 from __future__ import annotations
 

@@ -44,10 +44,7 @@ Said = tuple[str, str]  # the role of a message, and its text with its tool call
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A prompt: `messages` as the LLM gets them, `sizes` by block (estimated tokens, characters), `sha` of its head.
-
-    `sha_of_last_call` is None before the first call; `note` says why there is no next call.
-    """
+    """A prompt, its `sizes` by block, and the `sha` of its head; `note` says why there is no next call."""
 
     messages: list[Message]
     sizes: dict[str, dict[str, int]]
@@ -100,10 +97,7 @@ def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPromp
 
 
 def _turns(instance: Instance, goal: str) -> list[int]:
-    """Return the number of the event after which the prompt of each turn was built, the next one's too.
-
-    That of the first turn is the last event before any action or record; of two records of one turn the last counts.
-    """
+    """Return after which event the prompt of each turn, and of the next, was built; a turn's last record counts."""
     first, has_begun, ends = 0, False, dict[int, int]()
     with open_ledger(instance) as reader:
         for row in reader.read(goal):

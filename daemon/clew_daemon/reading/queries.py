@@ -185,7 +185,8 @@ def _asks(instance: Instance, state: State) -> str:
     from clew_shared.record.model import GoalStatus
     from clew_shared.text.words import action_text
 
-    step = to_ask_about(state) if state.goal.status == GoalStatus.IN_PROGRESS else None
+    is_over = state.goal.status == GoalStatus.IN_PROGRESS and instance.holder is None
+    step = to_ask_about(state) if is_over else None
     if step is None or not has_runbook(state, instance.settings_for_display):
         return ""
     what = "was cut off" if step.result in ("", "interrupted") else "did not succeed"

@@ -1,8 +1,4 @@
-"""`clew doctor`: facts on this machine, home and agents, one line each, with what to do about what is wrong.
-
-Each check is a function that yields findings, and changes nothing. Those of agents are here: endpoints answer, keys are
-there, programs can be started, the sandbox holds coding agents.
-"""
+"""`clew doctor`: facts on this machine, home and agents, with what to do; each check yields some and changes none."""
 
 import json
 import tempfile

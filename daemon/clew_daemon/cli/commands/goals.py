@@ -47,15 +47,14 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
     from clew_daemon.reading.goal_text import goal_lines
 
     daemon = view["daemon"]
-    if daemon:
-        yield from goal_list.daemon_lines(daemon)
-    else:
-        yield goal_list.no_daemon_line(instance.holder)
+    holder = None if daemon else instance.holder
+    yield from goal_list.daemon_lines(daemon) if daemon else [goal_list.no_daemon_line(holder)]
     if "goal" in view:
         report = instance.report_of(view["goal"]["id"])
-        yield from goal_lines({**view["goal"], "stopped": daemon is None}, report=report)
+        stopped = daemon is None and holder is None
+        yield from goal_lines({**view["goal"], "stopped": stopped}, report=report)
     else:
-        goals = goal_list.listed(view)
+        goals = goal_list.listed(view, holder)
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
         yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals, width=output.room()) or [[(clean(none), "dim")]]

@@ -1,9 +1,4 @@
-"""An agent for `clew demo` that loops: it says that it is done, and repeats a failing command until clew refuses that.
-
-It speaks the worker protocol on CLEW_FD (docs/protocol.md) and imports nothing of clew, so it can serve as an
-example. After the first refusal it tries the same command once more, is refused again, even if it was killed and
-restarted in between, and only then corrects the fault.
-"""
+"""An example of a worker, which imports nothing of clew: it repeats a failing command until clew refuses it twice."""
 
 import json
 import os

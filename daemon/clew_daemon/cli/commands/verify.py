@@ -1,8 +1,4 @@
-"""`clew verify`: the check of a whole ledger: its own check of the record, then a fold of each goal's events.
-
-The ledger checks sequence, hashes and outputs. This module checks that the events still fold into a state, and that
-each snapshot equals the state that its events fold into.
-"""
+"""`clew verify`: the ledger's own check of the record; then whether events fold, and into what each snapshot says."""
 
 import json
 from collections.abc import Callable, Iterator

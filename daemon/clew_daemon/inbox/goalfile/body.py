@@ -1,8 +1,4 @@
-"""The body of a goal file: Markdown to goal, tasks, subtasks, steps and acceptance.
-
-Pure. Only blocks are parsed (headings, lists, fences); the text inside a line stays as it was written. Setext headings
-are off: a line of `---` under prose is no heading.
-"""
+"""The body of a goal file, by its blocks: Markdown to goal, tasks, subtasks, steps and acceptance. Pure."""
 
 import json
 import posixpath
