@@ -29,7 +29,7 @@ from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
-TOGETHER_CHARS = 2048  # the smallest file has twice as many bytes
+TOGETHER_CHARS = 1000  # the smallest file has room for so many, of four bytes each
 PATIENCE_MS = 50  # so long a reader that has fallen behind is waited for, once
 
 
@@ -98,7 +98,8 @@ class RotatedFile(Stream):
             except FileNotFoundError:  # moved away, as logrotate does
                 self._hold(self._opened())
                 size = 0
-            if size and size + len(lines) >= self._max_bytes and self._send_rest():
+            more = len(lines.encode("utf-8", "backslashreplace"))
+            if size and size + more >= self._max_bytes and self._send_rest():
                 self._names[-1].unlink(missing_ok=True)
                 for new, old in pairwise(reversed(self._names)):
                     if old.exists():
@@ -203,12 +204,10 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
     look = coloured if is_terminal and not is_plain else plain
     _output.console = look if for_person else None
     structlog.configure(
-        processors=_PROCESSORS,
+        processors=_PROCESSORS, logger_factory=lambda *_: _output, context_class=dict,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        context_class=dict,
-        logger_factory=lambda *_: _output,
         cache_logger_on_first_use=True,
-    )
+    )  # fmt: skip
     root = logging.getLogger()
     if not any(isinstance(handler, _FromStdlib) for handler in root.handlers):
         root.addHandler(_FromStdlib(logging.WARNING))

@@ -118,13 +118,11 @@ class CellRules:
         read += [] if overlay else [spec.cwd]
         box = {"workspace": folder, "private": (tmp, home), "read": (*spec.sandbox.read, *read)}
         changes = {
-            "title": self._title("view"),
-            "sandbox": spec.sandbox.model_copy(update=box),
-            "cwd": folder,
+            "title": self._title("view"), "cwd": folder, "sandbox": spec.sandbox.model_copy(update=box),
             "env": {**spec.env, "HOME": home, "TMPDIR": tmp},
             "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
             "stands_on": self.place if overlay else None,
-        }
+        }  # fmt: skip
         return spec.model_copy(update=changes)
 
     def agent(self, agent: Agent) -> CellSpec:
@@ -168,13 +166,10 @@ class CellRules:
         )  # fmt: skip
         own = {
             "title": self._title("agent" if program["kind"] == "command" else program["kind"]),
-            "sandbox": usual.model_copy(update=box),
-            "cwd": usual.workspace,
-            "env": env,
+            "sandbox": usual.model_copy(update=box), "cwd": usual.workspace, "env": env,
             "limits": CellLimits(open_files=limits.open_files, processes=limits.processes),
-            "umask": UMASK,
-            "stands_on": self.place,
-        }
+            "umask": UMASK, "stands_on": self.place,
+        }  # fmt: skip
         return CellSpec(**(own | program))
 
 
@@ -223,11 +218,9 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
     except PlacesError as error:
         raise SpawnError("exec", str(error)) from None
     if "/" not in found:
-        raise SpawnError(
-            "exec",
-            f"{named} is not found on the PATH of the daemon, which is that of its start: install it "
-            f"(docs/agents/{agent.cli}.md), or give its path as `program`",
-        )
+        where = "is not found on the PATH of the daemon, which is that of its start"
+        advice = f"install it (docs/agents/{agent.cli}.md), or give its path as `program`"
+        raise SpawnError("exec", f"{named} {where}: {advice}")
     if why := unusable(Path(found)):
         raise SpawnError("exec", f"{found} {why}; correct `program` of the agent, or install it")
     return Path(found)

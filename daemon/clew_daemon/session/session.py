@@ -44,8 +44,9 @@ class Session:
         self.notify = self._epoch.notify = self._lifetime.notify
         self._conversation = Conversation(self._epoch, self._lifetime)
         self._began = time.monotonic()
-        self.gone = asyncio.Event()
-        """Nothing of the worker is left; its end may not be on record yet."""
+        self.gone = (
+            asyncio.Event()
+        )  # nothing of the worker is left; its end may not be on record yet
         about = {"goal": goal_id, "epoch": self._epoch.number}
         self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
 
