@@ -54,6 +54,8 @@ MANIFESTS = [
     ("setup.cfg", "[metadata]\nname=a", "[metadata]\nname=b", False),
     ("setup.cfg", "", "[tool:pytest]\naddopts=-x", True),
     ("pyproject.toml", "[a", "[b", True),
+    ("pom.xml", "<skipTests/>\n", "<skipTests/>\n<skipTests/>\n", True),
+    ("package.json", '\ufeff{"dependencies": {}}', '\ufeff{"dependencies": {"a": "1"}}', False),
 ]
 
 
@@ -392,3 +394,21 @@ def test_a_new_plugin_of_pytest_counts_where_an_installer_has_put_it_on_record(t
         (tmp_path / site / "x.dist-info" / name).write_text(text)
     new, changed = tools.compared(tmp_path, before, tools.noted(tmp_path, [".venv/"]))
     assert (f"{site}x.dist-info/entry_points.txt" in new, changed) == (is_new, [])
+
+
+def test_what_git_ignores_and_python_finds_first_is_seen(tmp_path):
+    for path in ("unittest.pyc", "calc.pyc", "coverage/__init__.py", "coverage/test_a.js"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    ignored = ["unittest.pyc", "calc.pyc", "coverage/"]
+    assert sorted(tools.noted(tmp_path, ignored).tools) == ["coverage/__init__.py", "unittest.pyc"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_text("x" * 200_000)])
+def test_a_record_that_cannot_be_read_explains_nothing(tmp_path, make):
+    site = tmp_path / "site-packages"
+    (site / "x.dist-info").mkdir(parents=True)
+    make(site / "x.dist-info" / "RECORD")
+    (site / "pytest.py").touch()
+    new, _ = tools.compared(tmp_path, tools.Note(), tools.noted(tmp_path, ["site-packages/"]))
+    assert "site-packages/pytest.py" in new

@@ -20,7 +20,7 @@ PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""
 
 FRESH_S = 0.05
-"""So long after a look nothing is looked for again before a check or a snapshot: the look after it finds it."""
+"""So long after a look nothing is looked for again before a check: the look after it finds it."""
 
 _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
 
@@ -58,10 +58,10 @@ class Attribution:
         self.sort(own=own, restored=restored)
         self._looked = time.monotonic()
 
-    def look_before(self, *, own: bool = False) -> None:
-        """Look as `look` does, unless the last one has just ended and nothing of the goal runs."""
+    def look_before_check(self) -> None:
+        """Look, unless the last look has just ended and nothing of the goal runs."""
         if self._left or time.monotonic() - self._looked > FRESH_S:
-            self.look(own=own)
+            self.look()
 
     def look_before_action(self) -> None:
         """Look, and note what is someone else's: if this executor dies in the action, the next one reports it."""

@@ -109,7 +109,7 @@ class ExecutorServer:
 
     def _check(self, request: ex.CheckRequest) -> ex.ActionDone:
         if not self._prover.in_view:
-            self._attribution.look_before()
+            self._attribution.look_before_check()
         with self._commands.own_tmp() if request.fresh_tmp else contextlib.nullcontext():
             outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
         if not self._prover.in_view:
@@ -127,7 +127,7 @@ class ExecutorServer:
 
     def _snapshot(self, request: ex.SnapshotRequest) -> ex.SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
-        self._attribution.look_before(own=request.own)
+        self._attribution.look(own=request.own)  # the last one may hold: only a look says so
         done = self._snapshots.take(request, self._attribution.seen)
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if done.taken is None:

@@ -252,7 +252,8 @@ class Prover:
             "work": found.work,
         }[request.take]
         with contextlib.closing(StoredContents(self._store())) as contents:
-            for path in sorted(filterfalse(kept, wanted)):  # a link, then what was below it
+            # what is new goes first: a link that is put back may lead its name elsewhere
+            for path in sorted(filterfalse(kept, wanted), key=lambda one: bool(found.all[one][0])):
                 was = found.all[path][0]
                 self._put(path, was and (was.mode, contents.read(was.id)))
         for path, data in found.mixed.items() if request.take in ("judges", "data") else ():
@@ -268,7 +269,9 @@ class Prover:
 
     def _drop_compiled(self, since: float) -> None:
         """Remove what Python has compiled since then of files in snapshots and of runners: it may say anything."""
-        names = [*self._index().names("ls-files"), *tools.Note.read(self._folder).tools]
+        names = self._index().names("ls-files")
+        with contextlib.suppress(StoreError):
+            names += tools.Note.read(self._folder).tools
         for folder in {name.rpartition("/")[0] for name in names if name.endswith(".py")}:
             for path in (self._root / folder / "__pycache__").glob("*"):
                 with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 
@@ -41,14 +42,14 @@ def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) 
     """
     name = path.rpartition("/")[2]
     if name not in MANIFESTS or in_folder(path):
-        new_module = old is None and _shadows(path) and not matcher(patterns.ignore)(path)
+        new_module = old is None and shadows(path) and not matcher(patterns.ignore)(path)
         return new_module or is_judge(path, patterns)
     was, now = part(name, old), part(name, new)
     is_told = was != now and (old is not None or bool(now))
     return is_told and not matcher(patterns.ignore)(path)
 
 
-def _shadows(path: str) -> bool:
+def shadows(path: str) -> bool:
     """Return whether a new file at the top is found in place of a module of Python's library or of a runner."""
     top, _, below = path.partition("/")
     is_module = "/" not in below and path.endswith((".py", ".pyi", ".so", ".pyc"))
@@ -96,17 +97,10 @@ def _ini(text: str) -> object:
 
 
 def _lines(text: str) -> object:
-    return dict.fromkeys(map(str.strip, text.splitlines()))
+    return Counter(map(str.strip, text.splitlines()))
 
 
-_BUILD_FILES = (
-    "pom.xml",
-    "build.gradle",
-    "build.gradle.kts",
-    "CMakeLists.txt",
-    "Gemfile",
-    "mix.exs",
-)
+_BUILD_FILES = wordset("pom.xml build.gradle build.gradle.kts CMakeLists.txt Gemfile mix.exs")
 MANIFESTS: Mapping[str, str] = {
     **dict.fromkeys(("package.json", "composer.json", "deno.json"), _PACKAGE),
     "pyproject.toml": _PYPROJECT,
@@ -137,7 +131,7 @@ def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
     """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read."""
     read = _READERS.get(name.rpartition(".")[2], _lines)
     try:
-        return sorted(_nested(read(data.decode(errors="surrogateescape"))), key=itemgetter(0))
+        return sorted(_nested(read(data.decode("utf-8-sig", "surrogateescape"))), key=itemgetter(0))
     except (ValueError, RecursionError, configparser.Error):
         return None
 

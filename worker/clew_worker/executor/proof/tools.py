@@ -22,6 +22,7 @@ from typing import Self
 
 from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
 from clew_shared.snapshots.store import StoreError
+from clew_worker.executor.proof.sources import shadows
 from clew_worker.sandbox.grants import is_elf
 
 NOTE = "start.json"
@@ -37,16 +38,11 @@ _PLAIN_SETTINGS = re.compile(
     r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
     r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
 )
-_HISTORIES = (
-    *(".local/share", ".local/state", ".bash_history", ".python_history", ".wget-hsts"),
-    ".node_repl_history",
-)
-_PLAIN = re.compile(
-    rf"(?:{'|'.join(map(re.escape, ('.cache', *CACHES, *_HISTORIES)))})(?:/.*)?", re.DOTALL
-)
+_HISTORIES = r"\.local/share|\.local/state|\.(?:bash|python|node_repl)_history|\.wget-hsts|\.cache"
+_PLAIN = re.compile(rf"(?:{_HISTORIES}|{'|'.join(map(re.escape, CACHES))})(?:/.*)?", re.DOTALL)
 _HOME_MAX = 1_000
 _TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = ".git/refs/tags/", 1_000, 100, 4 << 20
-_HASHED_BYTES, _KEPT_BYTES = 4 << 20, 256 << 10
+_HASHED_BYTES, _KEPT_BYTES, _READ_BYTES = 4 << 20, 256 << 10, 64 << 20
 _ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
 
 
@@ -71,8 +67,12 @@ def noted(root: Path, ignored: list[str]) -> Note:
     """Return what is there now; `ignored` are the highest names that git ignores, folders with a slash."""
     begin = [(one, False) for one in ignored if not _COMPILED.fullmatch(Path(one).name)]
     found = _judging(root, begin, _of_tools)
-    tools = (one for one, whole in found if whole or (is_judge(one) and not _BUILT.search(one)))
-    return Note({one: _hash(root / one) for one in tools}, git_settings(root))
+    tools = {one for one, whole in found if whole or shadows(one) or _is_named(one)}
+    return Note({one: _hash(root / one) for one in sorted(tools)}, git_settings(root))
+
+
+def _is_named(path: str) -> bool:
+    return is_judge(path) and not _BUILT.search(path)
 
 
 def home_config(home: Path) -> list[str]:
@@ -193,7 +193,7 @@ class _Installed:
         """Return whether entry points of pytest stand in a folder that no installer has made."""
         return (
             at.name == "entry_points.txt"
-            and "[pytest11]" in at.read_text(errors="replace")
+            and b"[pytest11]" in _head(at, _READ_BYTES)
             and (not self._is_on_record(at, path) or (at.parent / "direct_url.json").exists())
         )
 
@@ -211,20 +211,21 @@ class _Installed:
         wanted = self._recorded.get(os.path.normpath(path))
         if wanted is None:
             return False
-        data = hashlib.sha256(at.read_bytes()).digest()
+        data = hashlib.sha256(_head(at, _READ_BYTES)).digest()
         return wanted == f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
 
     @cached_property
     def _recorded(self) -> dict[str, str]:
         """The hashes on record, by path; a record that was rewritten counts nothing."""
-        found = {}
+        found = dict[str, str]()
         for path, name in self._now.items():
             if not path.endswith(".dist-info/RECORD") or self._before.get(path, name) != name:
                 continue
             site = path.rsplit("/", 2)[0]
-            for row in csv.reader((self._root / path).read_text(errors="replace").splitlines()):
-                if len(row) > 1 and row[1]:
-                    found[os.path.normpath(f"{site}/{row[0]}")] = row[1]
+            text = _head(self._root / path, _READ_BYTES).decode(errors="replace")
+            with contextlib.suppress(csv.Error):
+                rows = [row for row in csv.reader(text.splitlines()) if len(row) > 1 and row[1]]
+                found |= {os.path.normpath(f"{site}/{row[0]}"): row[1] for row in rows}
         return found
 
 
