@@ -73,9 +73,8 @@ class Changes:
             was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
             if sources.judges(path, was, now, patterns):
                 self.told["altered" if sides[0] else "added"].append(path)
-                lost -= (
-                    0 if is_part else max(0, sources.tests_within(new) - sources.tests_within(old))
-                )
+                if not is_part:
+                    lost -= max(0, sources.tests_within(new) - sources.tests_within(old))
             elif not ignored(path):
                 lost += self._take_work(path, old, new)
         if lost <= 0:  # they have moved into files of tests

@@ -85,11 +85,10 @@ def home_config(home: Path) -> list[str]:
     return sorted(one or "." for one, _ in islice(found, _HOME_MAX))
 
 
-Judged = Callable[[str, str, Mapping[str, bool], bool], bool | None]
-
-
 def _judging(
-    root: Path, todo: list[tuple[str, bool]], judged: Judged
+    root: Path,
+    todo: list[tuple[str, bool]],
+    judged: Callable[[str, str, Mapping[str, bool], bool], bool | None],
 ) -> Iterator[tuple[str, bool]]:
     """Yield the files below some folders that may judge, each with whether it does whatever its name is.
 
@@ -176,8 +175,11 @@ class _Installed:
     def explains(self, path: str) -> bool:
         """Return whether an installation explains a file that is new or changed."""
         at, name, is_new = self._root / path, path.rpartition("/")[2], path not in self._before
+        if name == "entry_points.txt" and b"[pytest11]" in _head(at, _READ_BYTES):
+            is_linked = (at.parent / "direct_url.json").exists()
+            return is_new and self._is_on_record(at, path) and not is_linked
         if _RECORDS.fullmatch(name):
-            return is_new and not self._is_bare_plugin(at, path)
+            return is_new
         if "/node_modules/" in f"/{path}":
             return self._installed_by_npm(at, path)
         if name.startswith("_virtualenv"):
@@ -188,14 +190,6 @@ class _Installed:
             if not is_inside or is_elf(at):
                 return True
         return self._is_on_record(at, path)
-
-    def _is_bare_plugin(self, at: Path, path: str) -> bool:
-        """Return whether entry points of pytest stand in a folder that no installer has made."""
-        return (
-            at.name == "entry_points.txt"
-            and b"[pytest11]" in _head(at, _READ_BYTES)
-            and (not self._is_on_record(at, path) or (at.parent / "direct_url.json").exists())
-        )
 
     def _installed_by_npm(self, at: Path, path: str) -> bool:
         """Return whether the last installation is newer than the start, and the file not newer than that."""
