@@ -143,7 +143,6 @@ def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, begun,
 
 
 # -- fakes and honest finishes of our own, through a daemon: the labels are those that docs/pro
-
 CASES = [
     json.loads(line) for line in Path(fakes.__file__).with_suffix(".jsonl").read_text().splitlines()
 ]

@@ -210,7 +210,6 @@ WORKED = Evidence({"t": RED}, {"t": GREEN})
 
 
 def viewed(**views):
-    """The runs of work whose checks have ended so in views."""
     return replace(WORKED, views={take: {"t": run} for take, run in views.items()})
 
 
@@ -350,7 +349,6 @@ def test_a_link_to_a_folder_in_a_home_is_seen(tmp_path):
 
 
 def test_a_folder_that_cannot_be_listed_is_seen(tmp_path, monkeypatch):
-    """Who knows the names in it finds them all the same."""
     scandir = os.scandir
 
     def locked(path):

@@ -55,7 +55,6 @@ _INSTALLED = re.compile(
 )
 """Packages of test runners, where they are installed."""
 
-
 CACHES = (
     *(".cargo/registry", ".cargo/git", ".rustup", ".npm", ".local/share/pnpm"),
     *(".local/share/uv", "go/pkg/mod", ".m2/repository", ".gradle/caches", ".nuget/packages"),

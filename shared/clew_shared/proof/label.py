@@ -30,8 +30,6 @@ ENDS = frozenset(("proven", "checked", "own_tests"))
 """With these a goal ends."""
 WITHOUT_WORK_S = 60.0
 """Where the checks took longer in the view, they are not run once more only to help a person decide."""
-_BEFORE = "the checks passed before the work, too"
-_UNKNOWN_BEFORE = "it is not known whether the checks passed before the work, too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +83,6 @@ class Seen:
         home = tuple(one if one.startswith("/") else f"~/{one}" for one in self.home)
         return (*self.tools, *self.new_tools, *home, *self.git)
 
-    @property
-    def suspects(self) -> bool:
-        """Whether anything that judges was changed: then the checks must pass without it."""
-        return bool(self.files or self.outside or self.alive)
-
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -133,7 +126,7 @@ def next_view(seen: Seen, runs: Evidence, allowed: Allowed) -> Take | None:
     found, last = label(seen, runs), verdict(seen, runs, allowed)[0]
     took = sum(run.seconds for run in runs.views.get("judges", {}).values())
     needed: dict[Take, object] = {
-        "judges": seen.suspects or allowed.setup,
+        "judges": seen.files or seen.outside or seen.alive or allowed.setup,
         "tools": runs.failing("judges") and seen.files and (seen.outside or seen.alive),
         "data": seen.data and found.label == "proven",
         "kept": found.label == "changed_tests" and allowed.may_change and not allowed.steps,
@@ -215,8 +208,9 @@ def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
     if seen.odd:
         return _names(seen.odd), "; ".join(seen.odd[:5])
     if not runs.before.keys() >= runs.finish.keys():
-        return (), _UNKNOWN_BEFORE
-    return (seen.added, _BEFORE) if all(run.passed for run in runs.before.values()) else ((), "")
+        return (), "it is not known whether the checks passed before the work, too"
+    passed = all(run.passed for run in runs.before.values())
+    return (seen.added, "the checks passed before the work, too") if passed else ((), "")
 
 
 def _names(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -83,11 +83,11 @@ _RUNS = (
 
 def _nested(found: object, at: str = "") -> Iterator[tuple[str, object]]:
     """Yield what is not a table itself, by the keys above it, each with a slash."""
-    if not isinstance(found, dict):
+    if isinstance(found, dict):
+        for key, below in found.items():
+            yield from _nested(below, f"{at}{key}/")
+    else:
         yield at, found
-        return
-    for key, below in found.items():
-        yield from _nested(below, f"{at}{key}/")
 
 
 def _ini(text: str) -> object:
