@@ -1,8 +1,11 @@
 """The list of commands with a line about each, each imported when it is called, and the options of `clew` itself."""
 
 import os
+import subprocess
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import cast
 
 import click
@@ -13,6 +16,7 @@ from clew_daemon.cli.parameters import flag, option
 from clew_daemon.reading.instance import Instance
 
 SUMMARY_CHARS = 1_000
+GIT_S = 5.0
 
 
 class LazyCommand(click.Command):
@@ -114,11 +118,18 @@ COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() f
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    """Print the version, with the commit that this clew was built from, where `make dist` built it."""
+    """Print the version, with the commit that this clew was built from, or is a checkout of."""
     if not wanted or context.resilient_parsing:
         return
-    built = Path(clew_daemon.__file__).with_name("commit")
-    print(f"clew {VERSION}{f' ({built.read_text().strip()})' if built.exists() else ''}")
+    package = Path(clew_daemon.__file__).parent
+    clone, built, commit = package.parents[1], package / "commit", ""
+    if built.exists():
+        commit = built.read_text().strip()
+    elif (clone / ".git").exists():
+        command = ["git", "-C", str(clone), "rev-parse", "--short=7", "HEAD"]
+        with suppress(OSError, subprocess.SubprocessError):
+            commit = subprocess.check_output(command, text=True, timeout=GIT_S, stderr=DEVNULL)
+    print(f"clew {VERSION}{f' ({commit.strip()})' if commit else ''}")
     context.exit()
 
 
