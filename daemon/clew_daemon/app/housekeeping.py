@@ -122,12 +122,16 @@ class Status:
         report, none = self._daemon.nursery.report, {"landlock_abi": None, "isolation": None}
         found = report.model_dump(mode="json", include=SANDBOX) if report else none
         return {
-            "pid": os.getpid(), "version": VERSION, "uptime_s": round(time.monotonic() - self._began, 3),
-            "ready": self.is_ready, "status": self.text(),
-            "config_error": await self._config_error.now(), "managed": self._notifier.is_managed,
+            "pid": os.getpid(),
+            "version": VERSION,
+            "uptime_s": round(time.monotonic() - self._began, 3),
+            "ready": self.is_ready,
+            "status": self.text(),
+            "config_error": await self._config_error.now(),
+            "managed": self._notifier.is_managed,
             "sandbox": {"mode": self._daemon.settings.sandbox.mode, "messages": [], **found},
             "cgroup": self._daemon.cgroups.view(),
-        }  # fmt: skip
+        }
 
 
 @dataclass(eq=False)

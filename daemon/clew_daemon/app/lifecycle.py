@@ -132,11 +132,20 @@ class App:
         bootstrap, children = self._bootstrap, Children()
         nursery = Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote)
         daemon = DaemonParts(
-            places=self._places, settings=self._settings, keys=bootstrap.keys, goals=goals,
-            playbook=PlaybookStore(goals), models=KnownModels(goals), children=children,
-            cgroups=bootstrap.cgroups, nursery=nursery, slots=LlmSlots(), publisher=Publisher(goals),
-            space=SnapshotSpace(self._places.snapshots), git=bootstrap.git_identity,
-        )  # fmt: skip
+            places=self._places,
+            settings=self._settings,
+            keys=bootstrap.keys,
+            goals=goals,
+            playbook=PlaybookStore(goals),
+            models=KnownModels(goals),
+            children=children,
+            cgroups=bootstrap.cgroups,
+            nursery=nursery,
+            slots=LlmSlots(),
+            publisher=Publisher(goals),
+            space=SnapshotSpace(self._places.snapshots),
+            git=bootstrap.git_identity,
+        )
         daemon.playbook.load()
         daemon.models.load()
         self._daemon = daemon
@@ -149,10 +158,14 @@ class App:
         self._control = Control(self._places.socket, handlers.by_method())
         times = self._settings.daemon
         self._inbox = Inbox(
-            folder=self._places.inbox, settle_s=times.settle_s, sweep_s=times.sweep_s, logs=log,
-            owner=self._inbox_owner, accept=lambda dropped: accept(daemon, dropped),
+            folder=self._places.inbox,
+            settle_s=times.settle_s,
+            sweep_s=times.sweep_s,
+            logs=log,
+            owner=self._inbox_owner,
+            accept=lambda dropped: accept(daemon, dropped),
             ready=lambda: ledger.state is not errors.LedgerState.FULL,
-        )  # fmt: skip
+        )
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
         self._housekeeping = housekeeping.Housekeeping(daemon, watch, retention, stores)

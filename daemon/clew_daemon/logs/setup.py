@@ -204,10 +204,12 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
     look = coloured if is_terminal and not is_plain else plain
     _output.console = look if for_person else None
     structlog.configure(
-        processors=_PROCESSORS, logger_factory=lambda *_: _output, context_class=dict,
+        processors=_PROCESSORS,
+        logger_factory=lambda *_: _output,
+        context_class=dict,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         cache_logger_on_first_use=True,
-    )  # fmt: skip
+    )
     root = logging.getLogger()
     if not any(isinstance(handler, _FromStdlib) for handler in root.handlers):
         root.addHandler(_FromStdlib(logging.WARNING))

@@ -118,11 +118,13 @@ class CellRules:
         read += [] if overlay else [spec.cwd]
         box = {"workspace": folder, "private": (tmp, home), "read": (*spec.sandbox.read, *read)}
         changes = {
-            "title": self._title("view"), "cwd": folder, "sandbox": spec.sandbox.model_copy(update=box),
+            "title": self._title("view"),
+            "cwd": folder,
+            "sandbox": spec.sandbox.model_copy(update=box),
             "env": {**spec.env, "HOME": home, "TMPDIR": tmp},
             "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
             "stands_on": self.place if overlay else None,
-        }  # fmt: skip
+        }
         return spec.model_copy(update=changes)
 
     def agent(self, agent: Agent) -> CellSpec:
@@ -160,16 +162,23 @@ class CellRules:
         sandbox, limits = self.settings.sandbox, self.settings.limits
         folders = private(self.places, self.state.goal_id) if acts else ()
         usual = SandboxSpec(
-            mode=sandbox.mode, workspace=self.state.spec.workspace, private=tuple(map(str, folders)),
-            read=_absolute(sandbox.read), write=_absolute(sandbox.write), hide=self.hide,
+            mode=sandbox.mode,
+            workspace=self.state.spec.workspace,
+            private=tuple(map(str, folders)),
+            read=_absolute(sandbox.read),
+            write=_absolute(sandbox.write),
+            hide=self.hide,
             network=sandbox.network or not acts,  # one that does not act must still reach its LLM
-        )  # fmt: skip
+        )
         own = {
             "title": self._title("agent" if program["kind"] == "command" else program["kind"]),
-            "sandbox": usual.model_copy(update=box), "cwd": usual.workspace, "env": env,
+            "sandbox": usual.model_copy(update=box),
+            "cwd": usual.workspace,
+            "env": env,
             "limits": CellLimits(open_files=limits.open_files, processes=limits.processes),
-            "umask": UMASK, "stands_on": self.place,
-        }  # fmt: skip
+            "umask": UMASK,
+            "stands_on": self.place,
+        }
         return CellSpec(**(own | program))
 
 

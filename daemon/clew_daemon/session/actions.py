@@ -164,9 +164,13 @@ class Actions:
             epoch.work.said = ""
             await self._tell_allowed(verdict)
             request = RunRequest(
-                seq=verdict.seq, tool=p.tool, args=p.args, timeout_s=timeout_s, limit=limit,
+                seq=verdict.seq,
+                tool=p.tool,
+                args=p.args,
+                timeout_s=timeout_s,
+                limit=limit,
                 output_bytes=epoch.settings.limits.output_bytes,
-            )  # fmt: skip
+            )
             done = await executor.run(request, epoch.work.hear)
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits

@@ -63,14 +63,25 @@ class Conversation:
         self._actions = Actions(epoch, self.checks)
         self._finishing = Finishing(epoch, self.checks)
         self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
-            "hello": self._hello, "heartbeat": self._heartbeat, "leave": self._leave,
-            "llm_slot": self._llm_slot, "login": self._login, "ask": self._ask,
-            "think": self._think, "reflect": self._reflect, "learn": self._learn,
-            "act": self._act, "propose": self._actions.propose, "outcome": self._actions.outcome,
-            "record": self._actions.record, "plan": self._plan, "advance": self._advance,
+            "hello": self._hello,
+            "heartbeat": self._heartbeat,
+            "leave": self._leave,
+            "llm_slot": self._llm_slot,
+            "login": self._login,
+            "ask": self._ask,
+            "think": self._think,
+            "reflect": self._reflect,
+            "learn": self._learn,
+            "act": self._act,
+            "propose": self._actions.propose,
+            "outcome": self._actions.outcome,
+            "record": self._actions.record,
+            "plan": self._plan,
+            "advance": self._advance,
             "complete_subtask": self._complete_subtask,
-            "check": self._finishing.check, "finish": self._finishing.finish,
-        }  # fmt: skip
+            "check": self._finishing.check,
+            "finish": self._finishing.finish,
+        }
 
     async def hold(self, channel: LineChannel) -> None:
         """Answer until the agent hangs up or its worker ends; a broken line ends the worker."""
@@ -299,11 +310,20 @@ def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[st
     tokens = sum(_count(c.get("tokens")) for c in costs if isinstance(c, dict))
     used = p.usage
     return ev.Reflected(
-        at=time.time(), iteration=p.iteration or 0, assessment=p.progress_assessment or "",
-        record=_bounded(record), hindsight=tuple(redacted(p.hindsight)), prompt=prompt,
-        turn=tuple(redacted(p.turn)), unfinished=p.unfinished, tokens=used.input + used.output or tokens,
-        tokens_in=used.input, tokens_out=used.output, tokens_cached=used.cached, llm_s=used.seconds,
-    )  # fmt: skip
+        at=time.time(),
+        iteration=p.iteration or 0,
+        assessment=p.progress_assessment or "",
+        record=_bounded(record),
+        hindsight=tuple(redacted(p.hindsight)),
+        prompt=prompt,
+        turn=tuple(redacted(p.turn)),
+        unfinished=p.unfinished,
+        tokens=used.input + used.output or tokens,
+        tokens_in=used.input,
+        tokens_out=used.output,
+        tokens_cached=used.cached,
+        llm_s=used.seconds,
+    )
 
 
 def _count(value: Any) -> int:

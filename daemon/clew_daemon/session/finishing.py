@@ -67,9 +67,13 @@ class Finishing:
             await epoch.snapshots.end()
         label = state.proofs.made.label if state.proofs.made and state.spec.checks else ""
         reached = ev.GoalEnded(
-            at=time.time(), status="completed", summary=summary, verified=state.checked, proof=label,
+            at=time.time(),
+            status="completed",
+            summary=summary,
+            verified=state.checked,
+            proof=label,
             passed_before=state.passed_before,
-        )  # fmt: skip
+        )
         await epoch.decide(lambda core: core.emit(reached))
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
 

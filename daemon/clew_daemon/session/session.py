@@ -115,10 +115,15 @@ class Session:
     async def _record_start(self, process: AgentProcess) -> None:
         epoch, state = self._epoch, self._epoch.core.state
         event = ev.WorkerStarted(
-            at=time.time(), epoch=epoch.number, agent=epoch.agent_name, pid=process.cell.pid,
-            created=process.created, probe=state.waits_for_time, there=await self._paths_there(),
+            at=time.time(),
+            epoch=epoch.number,
+            agent=epoch.agent_name,
+            pid=process.cell.pid,
+            created=process.created,
+            probe=state.waits_for_time,
+            there=await self._paths_there(),
             turns_needed=epoch.parts.models.turns_needed(epoch.agent),
-        )  # fmt: skip
+        )
         await epoch.parts.goals.emit(epoch.core, event)
         epoch.parts.goals.judge_by(epoch.core, epoch.parts.settings_of(epoch.goal_id))
         for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):
@@ -165,9 +170,14 @@ class Session:
         await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await asyncio.wait([self._draining], timeout=LAST_MESSAGES_S)
         ended = endings.by_exit(
-            code, epoch.core.state, stopping=epoch.stopping, stop_reason=self._lifetime.stop_reason,
-            leave=self._conversation.leave, output=self._output.tail, greeted=epoch.work.greeted,
-        )  # fmt: skip
+            code,
+            epoch.core.state,
+            stopping=epoch.stopping,
+            stop_reason=self._lifetime.stop_reason,
+            leave=self._conversation.leave,
+            output=self._output.tail,
+            greeted=epoch.work.greeted,
+        )
         if ended.reason == endings.OWES_REPLAN:
             epoch.hand_over(WHY["ended"])
         self._lifetime.end(ended)
@@ -198,9 +208,17 @@ class Session:
             if core.state.working:
                 probe = core.state.waits_for_time and not crash
                 counts = epoch.kind == "command" and not probe  # others report their turns
-                core.emit(ev.WorkerExited(
-                    at=at, epoch=epoch.number, reason=ended.reason, code=ended.code, crash=crash, probe=probe,
-                    active_s=round(lived_s, 3), messages=messages if counts else 0,
-                ))  # fmt: skip
+                core.emit(
+                    ev.WorkerExited(
+                        at=at,
+                        epoch=epoch.number,
+                        reason=ended.reason,
+                        code=ended.code,
+                        crash=crash,
+                        probe=probe,
+                        active_s=round(lived_s, 3),
+                        messages=messages if counts else 0,
+                    )
+                )
         await epoch.commit()
         return replace(ended, lived_s=lived_s)

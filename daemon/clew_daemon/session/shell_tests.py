@@ -24,9 +24,13 @@ _ONE_OPERAND = {
     "-n": (_SOMETHING, _NOTHING),
 }
 _MUST = {
-    "-eq": "be", "-ne": "not be", "-lt": "be less than", "-le": "be at most", "-gt": "be more than",
+    "-eq": "be",
+    "-ne": "not be",
+    "-lt": "be less than",
+    "-le": "be at most",
+    "-gt": "be more than",
     "-ge": "be at least",
-}  # fmt: skip
+}
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 # Options that neither invert what is found nor take a value.
