@@ -87,7 +87,7 @@ def _answered(one: Step) -> str:
 
 # -- proof
 
-DEADLINE_S = 180.0
+DEADLINE_S, GOAL_LINES, OUTPUT_LINES = 180.0, 8, 12
 SAYS_NOT = (
     "It does not say that the tests are good ones: a check outside of the workspace says more."
 )
@@ -102,7 +102,6 @@ _DECIDE = (
     "Does the goal ask for this? Then accept it, as where what is tested shall have another name or result. If a test "
     "is made to ask for less, is skipped, or expects what is wrong, let it go on."
 )
-GOAL_LINES, OUTPUT_LINES = 8, 12
 
 
 @reading(
@@ -173,7 +172,8 @@ def _check_lines(made: ProofMade) -> Iterator[Line]:
     for one in made.checks:
         yield [(f"  {clean(one.name)}", "")]
         for moment, run in zip(_MOMENTS, (one.before, one.finish, one.view), strict=True):
-            none = "not needed" if run is one.view and made.label in label.ENDS else "not known"
+            ended = made.label in label.ENDS and moment == _MOMENTS[-1]
+            none = "not needed" if ended else "not known"
             yield [(f"    {moment}: ", "dim"), (_run(run) if run else none, "")]
     if made.output:
         yield [("what fails without its changes of these:", "bold")]
