@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from clew_shared.files import write_whole
@@ -197,7 +196,7 @@ class OwnUnit:
         return Service(
             unit=str(self.path),
             installed=text is not None,
-            other_home=None if is_own else home_of(text or "") or "none of clew's",
+            other_home=None if is_own else home_of(text or "") or "unknown",
             up_to_date=None if text is None else text == expected,
             enabled=found.get("UnitFileState") == "enabled" if found else None,
             active=found.get("ActiveState"),
@@ -220,7 +219,7 @@ class OwnUnit:
             return text
         other, there = home_of(text), f"clew service uninstall{self.unit.named}"
         whose = f"for another home: {other}" if other else "not one that clew wrote"
-        hint = f"`{there}` for that home, or remove it" if other else "remove it first"
+        hint = f"run `{there}` for that home, or remove the file" if other else "remove it first"
         raise ServiceError(f"{self.path} is {whose} (see its ExecStart=): {hint}")
 
     def _systemctl(self, *command: str, within_s: float = SYSTEMCTL_S) -> str:
@@ -279,9 +278,17 @@ def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> t
     if program is None:
         return "", "systemctl is not installed"
     command = [program, "--user", "--no-pager", *args]
-    read = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    nothing = subprocess.DEVNULL
     try:
-        done = read(command, env=env, text=True, timeout=within_s)
+        done = subprocess.run(
+            command,
+            env=env,
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
     fault = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]

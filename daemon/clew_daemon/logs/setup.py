@@ -29,7 +29,7 @@ from clew_shared.config.tables import LogSettings
 from clew_shared.text.redact import NAMES, REDACTED, redact
 from clew_shared.text.shorten import without_middle
 
-TOGETHER_CHARS = 1000  # the smallest file has room for so many, of four bytes each
+TOGETHER_CHARS = 1000  # fits in the smallest log file, even at four bytes a character
 PATIENCE_MS = 50  # so long a reader that has fallen behind is waited for, once
 
 

@@ -139,7 +139,7 @@ class ExecutorProcess:
         answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         if self._channel.closed:
             answer.set_exception(ExecutorDied("it was ended"))
-            answer.exception()  # retrieved: nobody may wait for it
+            answer.exception()  # marks it as retrieved, in case nobody awaits it
             return answer
         answer.add_done_callback(self._settled)
         self._asks.append(_Ask(kind, number, line, timeout_s, answer))
@@ -206,5 +206,5 @@ class ExecutorProcess:
             for ask in self._asks:
                 if not ask.answer.done():
                     ask.answer.set_exception(ExecutorDied(why or ending(exit_words(code))))
-                    ask.answer.exception()  # retrieved: nobody may wait for it yet
+                    ask.answer.exception()  # marks it as retrieved, as above
             self._asks.clear()

@@ -194,7 +194,9 @@ def _checked(data: bytes) -> wire.NurseryHello:
         hello = wire.read_from_nursery(data)
         if isinstance(hello, wire.NurseryHello) and hello.version == VERSION:
             return hello
-    raise NurseryGone(f"it is not of clew {VERSION}, as after an upgrade: restart the daemon")
+    raise NurseryGone(
+        f"it does not belong to clew {VERSION}, perhaps after an upgrade: restart the daemon"
+    )
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
@@ -213,7 +215,7 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
 class Nursery:
     """Starts cells; `ready` and `stop` may be called at any time, also twice.
 
-    Its process is replaced when it has ended or hangs, by whoever needs a cell next; the new one imports `preload`.
+    When its process has ended or hangs, the next request for a cell starts a new one, which imports `preload`.
     `_first` is a process that bootstrap has launched, and that may be warming up already.
     """
 

@@ -69,7 +69,7 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
-WORKERS = "- workers: {} (a stop, the daemon's death and an attempt begin one, but are no restart)"
+WORKERS = "- workers: {} (also after a stop, a death of the daemon, or a new attempt: these are no restarts)"
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 HOW_TO_CHECK = (

@@ -108,12 +108,9 @@ def _attempt_lines(detail: GoalDetail) -> list[Line]:
     if detail["attempt"] == 1 or not begun:
         return []
     last = begun[-1]
-    number, facts = (
-        last["attempt"],
-        [last["rung"], *goal_view.ground_facts(last["restored"], "", ())],
-    )
+    number, restored = last["attempt"], goal_view.ground_facts(last["restored"], "", ())
     lines = paragraph(f"attempt {number - 1} ended: ", words.ending(last["reason"]), "bold yellow")
-    if shown := ", ".join(clean(fact) for fact in facts if fact):
+    if shown := ", ".join(clean(fact) for fact in (last["rung"], *restored) if fact):
         lines.append([(f"{INDENT}attempt {number}: {shown}", "dim")])
     for fact in goal_view.ground_facts(0, last["kept"], last["left"]):
         lines += paragraph(INDENT, fact)

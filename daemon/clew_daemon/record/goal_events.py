@@ -102,7 +102,9 @@ class GoalEvents:
     async def _committed_of(self, goal: str) -> None:
         if last := self._commits.get(goal):
             done, waiting = last
-            if not done.done():  # each has its own: one that is cancelled is so for nobody else
+            if (
+                not done.done()
+            ):  # a future for each waiter: cancelling one must not cancel the others
                 waiting.append(done.get_loop().create_future())
                 await waiting[-1]
             await done
@@ -202,7 +204,7 @@ class StoredStates:
     async def _write(
         self, goal: str, seq: int, version: int, body: bytes, *, packed: bool = False
     ) -> None:
-        with suppress(LedgerError):  # reported by `on_state`; one may be missing
+        with suppress(LedgerError):  # reported by `on_state`; a stored state may be missing
             async with self._writing:
                 body = body if packed else await asyncio.to_thread(compressed, body)
                 await self._ledger.snapshot(goal, seq, version, body)

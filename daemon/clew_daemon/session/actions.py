@@ -24,7 +24,7 @@ from clew_daemon.record.store import end_of, output_of
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.snapshots import from_store
-from clew_daemon.session.worker import look
+from clew_daemon.session.worker import digest_request
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState, reading_of
 from clew_shared.ledger.errors import SEQ_MAX
@@ -86,7 +86,7 @@ class Actions:
     async def propose(self, p: protocol.Propose) -> Judged:
         epoch = self._epoch
         await self._checks.run_before()
-        asked, before = None, look(own=epoch.agent_acts, names_only=True)
+        asked, before = None, digest_request(own=epoch.agent_acts, names_only=True)
         if epoch.own_tools:
             # In a snapshot that begins later, what has changed would count as the action's.
             await epoch.snapshots.settled()
@@ -230,16 +230,21 @@ class Actions:
         """
         epoch, executors = self._epoch, self._epoch.executors
         output = None if p.output is None else redact(p.output)
-        took_s, code = p.duration_s or 0.0, getattr(p, "exit_code", None)
-        timed = partial(ActionReport, duration_s=took_s, exit_code=code)
-        report = partial(timed, p.result, output, p.changed)
+        report = partial(
+            ActionReport,
+            p.result,
+            output,
+            p.changed,
+            duration_s=p.duration_s or 0.0,
+            exit_code=getattr(p, "exit_code", None),
+        )
         if not epoch.own_tools:
             return report(world="" if p.changed is not None else await executors.digest())
         if p.changed is False:
             executors.look_aside()
             epoch.snapshots.acted(too_many=False)
             return report()
-        request = look(own=True, report=True, names_only=bool(p.changed))
+        request = digest_request(own=True, report=True, names_only=bool(p.changed))
         asked = executors.asked(request)
         reading = reading_of(flight, ActionReport(p.result, output)) if flight else None
         found = await executors.measured(request, asked)
@@ -291,9 +296,15 @@ def _redacted(p: protocol.Act) -> protocol.Act:
 def _report(done: ActionDone, took_s: float) -> ActionReport:
     """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
     world = done.world.name if done.world else ""
-    changed, took_s = done.changed if world == UNKNOWN else None, done.duration_s or took_s
-    more = done.exit_code, done.touched
-    return ActionReport(done.result, redact(done.output), changed, world, took_s, *more)
+    return ActionReport(
+        done.result,
+        redact(done.output),
+        done.changed if world == UNKNOWN else None,
+        world,
+        duration_s=done.duration_s or took_s,
+        exit_code=done.exit_code,
+        touched=done.touched,
+    )
 
 
 # -- answers -----------------------------------------------------------------------------------------

@@ -146,8 +146,10 @@ class Checks:
         """Have an executor run a check in at most `most_s` seconds, and no more than the config allows."""
         limits = self._epoch.settings.limits
         most_s, size = min(limits.check_timeout_s, most_s), limits.output_bytes
-        limited = {"timeout_s": most_s, "output_bytes": size}
-        done = await there.check(CheckRequest(name=name, cmd=cmd, fresh_tmp=fresh, **limited))
+        request = CheckRequest(
+            name=name, cmd=cmd, timeout_s=most_s, output_bytes=size, fresh_tmp=fresh
+        )
+        done = await there.check(request)
         is_late, output = done.result == "timeout", redact(done.output)
         tests = count(output)
         output += f"\n(not finished within {most_s:.0f} s)" if is_late else ""
@@ -206,9 +208,10 @@ def _shown(run: Run) -> str:
 
 # test runners, and other programs that check, which are modules of Python
 _RUNNERS = (
-    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright"
+    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
+    "robot ruff tox"
 )
-RUNNERS = frozenset(f"{_RUNNERS} pytest robot ruff tox".split())
+RUNNERS = frozenset(_RUNNERS.split())
 # well-known programs: a goal that names one does not mean to make it
 _TOOLS = (
     "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go gradle java "

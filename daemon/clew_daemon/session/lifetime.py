@@ -19,7 +19,7 @@ log = structlog.get_logger()
 FINISHED_GRACE_S = 5.0
 WATCH_EVERY_S = 0.5
 WORKSPACE_EVERY_S = 1.0
-# so many times `stall_timeout_s` a coding agent may go without a step: its calls of its model are not seen
+# a coding agent may go this many times `stall_timeout_s` without a step: calls to its model are not seen
 CLI_PATIENCE = 6
 
 

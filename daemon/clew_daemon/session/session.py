@@ -44,9 +44,8 @@ class Session:
         self.notify = self._epoch.notify = self._lifetime.notify
         self._conversation = Conversation(self._epoch, self._lifetime)
         self._began = time.monotonic()
-        self.gone = (
-            asyncio.Event()
-        )  # nothing of the worker is left; its end may not be on record yet
+        # set when nothing of the worker is left; its end may not be on record yet
+        self.gone = asyncio.Event()
         about = {"goal": goal_id, "epoch": self._epoch.number}
         self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
 
@@ -147,9 +146,8 @@ class Session:
         """
         epoch = self._epoch
         try:
-            with suppress(
-                WrongState
-            ):  # it is being stopped, and so is all that it asks for answered
+            # WrongState: it is being stopped, and all that it asks for is answered so
+            with suppress(WrongState):
                 await epoch.see_world()
             epoch.snapshots.start()
             with suppress(WrongState):

@@ -169,7 +169,7 @@ class Launcher:
 
 
 STARTING_WAIT_S = 5.0
-look = cache(DigestRequest)  # of the few there are, each is made once
+digest_request = cache(DigestRequest)  # there are few different ones: each is made once
 
 
 class ExecutorPool:
@@ -219,8 +219,10 @@ class ExecutorPool:
         others = [space for space in spaces if not overlap(space, own)]
         folders = [parts.places.config, *parts.places.folders.values(), *keys]
         hidden = tuple(dict.fromkeys([*map(str, folders), *others]))
-        about = self._state, self._epoch, self._guard.place, hidden
-        return cells.CellRules(parts.places, settings, *about, parts.keys.env, parts.git)
+        place, env = self._guard.place, parts.keys.env
+        return cells.CellRules(
+            parts.places, settings, self._state, self._epoch, place, hidden, env, parts.git
+        )
 
     async def _look(self) -> None:
         """Raise WorkspaceMissingError where the goal's folder is not in its place."""
@@ -298,7 +300,7 @@ class ExecutorPool:
 
     async def digest(self, *, here: bool = False, own: bool = False) -> str:
         """Measure the world: UNKNOWN if it is too large, "" if that failed; `own`: what has changed is the goal's."""
-        request = look(own=own)
+        request = digest_request(own=own)
         return (await self.measured(request, None if here else self.asked(request))).name
 
     def asked(self, request: DigestRequest) -> asyncio.Future[DigestDone] | None:
@@ -309,8 +311,8 @@ class ExecutorPool:
         return self._executor.digest(request) if self._executor and self.alive else None
 
     def look_aside(self) -> None:
-        """Look while nobody waits for it: what has changed until now is the goal's."""
-        request = look(own=True, names_only=True)
+        """Look in the background: what has changed until now is the goal's."""
+        request = digest_request(own=True, names_only=True)
         self._looking = asyncio.ensure_future(self.measured(request, self.asked(request)))
         self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
 

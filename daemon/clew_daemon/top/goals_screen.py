@@ -45,10 +45,11 @@ class GoalsScreen(LiveScreen):
         return [RowTable("", height=2), TextPage("question", before="")]
 
     def read(self) -> Callable[[], None]:
-        return partial(self._draw, all_goals(self.instance, ENDED_SHOWN))
+        found = all_goals(self.instance, ENDED_SHOWN)
+        return partial(self._draw, found, listed(found, self.instance.holder))
 
-    def _draw(self, found: GoalList) -> None:
-        goals, room = listed(found), max(20, min(TEXT_CHARS, self.size.width - 8))
+    def _draw(self, found: GoalList, goals: Sequence[GoalView]) -> None:
+        room = max(20, min(TEXT_CHARS, self.size.width - 8))
         self._goals = {goal["id"]: goal for goal in goals}
         self._inbox = inbox_lines(found.get("inbox") or ())
         marks = [("!", "bold magenta") if goal["needs_person"] else (" ", "") for goal in goals]

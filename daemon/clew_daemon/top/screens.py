@@ -28,9 +28,8 @@ from clew_daemon.record.goal_view import GoalDetail
 ViewName = Literal["goal", "timeline", "prompt", "files"]
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)  # the views of a goal by their numbers, from 1
 BACK = ("escape", "app.pop_screen", "Back")
-READ_SHARE = (
-    0.02  # of the time may go to reading, much of which is the daemon's: then comes a pause
-)
+# The share of the time that reading may take, since much of it is the daemon's: a long read is followed by a pause.
+READ_SHARE = 0.02
 PAUSE_MAX_S = 5.0
 
 

@@ -115,7 +115,7 @@ class Pages:
     def goals(self, _: Request) -> Values:
         """Show all goals that have not ended and the last that have: first what needs a person."""
         found = all_goals(self._instance, ENDED_SHOWN)
-        goals = listed(found)
+        goals = listed(found, self._instance.holder)
         return {
             "goals": goals,
             "needs": [goal for goal in goals if goal["needs_person"]],
@@ -185,7 +185,8 @@ class Pages:
     def _goal(self, request: Request) -> GoalDetail:
         goal = goal_id(self._instance, request.path_params["goal"])
         found = one_goal(self._instance, goal)
-        return {**found["goal"], "stopped": found["daemon"] is None}
+        stopped = found["daemon"] is None and self._instance.holder is None
+        return {**found["goal"], "stopped": stopped}
 
     def _action(self, request: Request) -> tuple[GoalDetail, Action]:
         goal, seq = self._goal(request), request.path_params["seq"]

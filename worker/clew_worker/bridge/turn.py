@@ -123,7 +123,8 @@ class CliTurn:
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
-        cannot_start = code in (126, 127) or clis.fault_of(said).kind == "start"  # 126: of a shell
+        # 126, 127: a shell could not execute the program, or did not find it
+        cannot_start = code in (126, 127) or clis.fault_of(said).kind == "start"
         if cannot_start and not (self.session or self.acted):
             raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
         if self.faults:

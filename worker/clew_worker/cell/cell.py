@@ -34,7 +34,7 @@ _SWEEP_S = 5.0
 _REPORT_FD, _GO_FD, _PEER_FD = range(CHANNEL_FD + 1, CHANNEL_FD + 4)
 _HIGH_FD = _PEER_FD + 1  # above every fixed number, so that moving one never overwrites another
 _CLOSED_MIN = 64  # descriptors below this are closed even where the limit was lowered further
-# whenever it is tried
+# the errors of a file that is no program, however often it is tried
 _NOT_PROGRAMS = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOEXEC, errno.ELIBBAD)
 _NAMED_IN = {"command": "command", "cli": "program"}  # the key that names what is started
 

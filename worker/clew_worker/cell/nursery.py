@@ -174,9 +174,11 @@ def main(argv: list[str]) -> int:
         loaded, report = preload(argv[2:]), sandbox.probe()
         gc.collect()
         gc.freeze()  # collections in the cells then leave these pages shared
-        about = {"pid": os.getpid(), "version": _VERSION, "preloaded": loaded, "sandbox": report}
+        hello = wire.NurseryHello(
+            pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report
+        )
         try:
-            control.sendall(to_packet(wire.NurseryHello.model_validate(about)))
+            control.sendall(to_packet(hello))
         except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
             return 1
         NurseryServer(control, report).serve()

@@ -20,7 +20,7 @@ PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""
 
 FRESH_S = 0.05
-"""So long after a look nothing is looked for again before a check: the look after it finds it."""
+"""A check that begins within this time of a look has none of its own before it: the look after it finds all."""
 
 _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
 

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -125,9 +124,14 @@ def own_daemon(instance: Instance, home: Path) -> Iterator[int]:
     command = [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"]
     log = home / "daemon.out"
     with log.open("wb") as out:
-        # Ctrl-C must not reach the daemon: it is stopped below
-        start = partial(subprocess.Popen, stdin=subprocess.DEVNULL, start_new_session=True)
-        process = start(command, stdout=out, stderr=out, env=env)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=env,
+            start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
+        )
 
     def is_ready() -> bool:
         return bool((ask(instance.socket, "ping") or {}).get("ready"))

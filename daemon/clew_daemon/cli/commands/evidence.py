@@ -92,15 +92,15 @@ SAYS_NOT = (
     "It does not say that the tests are good ones: a check outside of the workspace says more."
 )
 SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
-_MOMENTS = ("before the work", "at the finish", "without its changes of these")
+_MOMENTS = ("before the work", "at the finish", "without these changes")
 _KINDS = {"home": "in its HOME", "git": "of git", "process": "running"}
 _WITHOUT = {
     "pass": "Without the rest of its work the checks pass, too: it is these changes that make them pass.",
     "fail": "Without the rest of its work the checks fail, even with these changes: they do test its work.",
 }
 _DECIDE = (
-    "Does the goal ask for this? Then accept it, as where what is tested shall have another name or result. If a test "
-    "is made to ask for less, is skipped, or expects what is wrong, let it go on."
+    "Does the goal ask for these changes, for example because what is tested gets another name or result? Then accept "
+    "them. If a test now asks for less, is skipped, or expects a wrong result, let the goal go on."
 )
 
 
@@ -149,11 +149,11 @@ def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -
         if text:
             yield [(f"{what}: ", "bold"), (clean(text), "")]
     if made.taken_away:
-        yield [("it changed these, by which its work is judged:", "bold")]
+        yield [("it changed these, which judge its work:", "bold")]
         for one in made.taken_away:
             yield [(f"  {clean(one.path)}", ""), (f"  {_KINDS.get(one.kind, '')}", "dim")]
     if made.diff:
-        yield [("its change of them (- before the work, + now):", "bold")]
+        yield [("how it changed them (- before the work, + now):", "bold")]
     for line in made.diff.splitlines():
         if not line.startswith(("diff --git ", "index ")):
             yield [(f"  {clean(line)}", {"+": "green", "-": "red"}.get(line[:1], ""))]
@@ -176,7 +176,7 @@ def _check_lines(made: ProofMade) -> Iterator[Line]:
             none = "not needed" if ended else "not known"
             yield [(f"    {moment}: ", "dim"), (_run(run) if run else none, "")]
     if made.output:
-        yield [("what fails without its changes of these:", "bold")]
+        yield [("what fails without these changes:", "bold")]
     yield from ([(f"  {clean(one)}", "dim")] for one in made.output.splitlines()[-OUTPUT_LINES:])
 
 
