@@ -210,9 +210,9 @@ class _Installed:
 
     @cached_property
     def _recorded(self) -> dict[str, str]:
-        """The hashes on record, by path; a record that was rewritten counts nothing."""
+        """The hashes on record, by path, of two the older one; a record that was rewritten counts nothing."""
         found = dict[str, str]()
-        for path, name in self._now.items():
+        for path, name in sorted(self._now.items(), key=lambda one: one[0] in self._before):
             if not path.endswith(".dist-info/RECORD") or self._before.get(path, name) != name:
                 continue
             site = path.rsplit("/", 2)[0]
