@@ -29,7 +29,7 @@ def test_what_finds_no_room_in_the_workspace_is_restored_by_the_same_command_lat
         assert (workspace / "script").stat().st_mode & 0o777 == 0o644
 
         ballast.unlink()
-        assert "1 file restored" in clew.cli("undo", goal, "--yes")
+        assert "1 file put back in" in clew.cli("undo", goal, "--yes")
         assert {name: (workspace / name).read_bytes() for name in before} == before
         assert clew.stop() == 0
         assert clew.verified()

@@ -192,6 +192,12 @@ def test_the_file_is_written_whole_and_leaves_no_other(agent, tmp_path, times):
 
 PASSED = ev.CheckFinished(name="ok", passed=True)
 ASKED = {"reason": "it fails without a.py", "question": "Since it fails without a.py: `clew proof`"}
+PROVEN = [
+    PASSED,
+    ev.ProofMade(label="proven", world="w"),
+    ev.GoalEnded(status="completed", verified=True),
+]
+UNDONE = ev.UndoStarted(scope="goal", first=1), ev.UndoFinished(of=1, restored=1)
 SITUATIONS = {  # what has happened, and how it stands and why, in the same words wherever people look
     "at work": ([], "in_progress", ""),
     "waiting": ([ev.GoalWaiting(reason="the endpoint")], "waiting", "the endpoint"),
@@ -201,15 +207,8 @@ SITUATIONS = {  # what has happened, and how it stands and why, in the same word
         "failed",
         "check ok fails",
     ),
-    "proven": (
-        [
-            PASSED,
-            ev.ProofMade(label="proven", world="w"),
-            ev.GoalEnded(status="completed", verified=True),
-        ],
-        "completed, proven",
-        "",
-    ),
+    "proven": (PROVEN, "completed, proven", ""),
+    "undone": ([*PROVEN, *UNDONE], "proven, then undone", ""),
     "unverified": ([ev.GoalEnded(status="completed")], "completed, unverified", ""),
     "changed tests": (
         [PASSED, ev.ProofMade(label="changed_tests", world="w"), ev.GoalBlocked(**ASKED)],
@@ -242,7 +241,7 @@ def test_what_one_view_says_of_a_goal_all_say_in_the_same_words(played, situatio
     if status == "blocked":
         notice = of_block(agent.state, died=False)
     elif agent.state.ended:
-        notice = of_end(agent.state, events[-1])
+        notice = of_end(agent.state, next(e for e in events if isinstance(e, ev.GoalEnded)))
     if notice:
         said["message"] = f"{notice.title} {notice.body}".replace("needs an answer", "blocked")
     assert {name for name, text in said.items() if not (status in text and why in text)} == set()

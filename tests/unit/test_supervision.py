@@ -6,7 +6,7 @@ import pytest
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
-from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.dependencies import KnownGoals, ambiguous, meant
 from clew_daemon.supervision.goal_run import RestartHistory, restart_s, wait_s
 from clew_daemon.supervision.schedule import ready, waits_for
 from clew_shared.config.tables import RestartSettings
@@ -71,6 +71,24 @@ def test_a_dependency_is_an_id_or_its_unique_beginning_in_any_case(name):
     assert not ready(states["after-5555"], KnownGoals(states), 0.0)
     states["make-tea-1f2a"].goal.status = GoalStatus.COMPLETED
     assert ready(states["after-5555"], KnownGoals(states), 0.0)
+
+
+def test_a_beginning_of_several_goals_means_none_of_them_but_those_that_are_listed():
+    states = goals(go_1={}, go_2={}, go_3={"name": "gone"}, other={"name": "go"})
+    names = {goal: state.spec.name for goal, state in states.items()}
+    states["go-2"].goal.status = GoalStatus.COMPLETED
+
+    def found(text):
+        return meant(text, names, states.__getitem__)
+
+    assert found("go-") == ["go-1", "go-2", "go-3"]
+    said = ambiguous("go-", map(states.get, found("go-")), 0.0)
+    assert said.startswith("'go-' matches 3 goals: go-1 (queued, ")
+    assert (found("go"), found("go-2"), found("gon"), found("o")) == (
+        ["other"], ["go-2"], ["go-3"], ["other"]
+    )  # fmt: skip
+    states["go-1"].removed = states["go-3"].removed = True
+    assert found("go-") == ["go-2"]
 
 
 NUMBERS = RestartSettings()

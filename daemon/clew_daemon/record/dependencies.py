@@ -51,24 +51,18 @@ def _bearer(goals: Sequence[str], state_of: StateOf) -> str:
 
 
 def meant(text: str, names: Mapping[str, str], state_of: StateOf) -> list[str]:
-    """Return the goals that a person's text may mean.
-
-    Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
-    the lists: only several unfinished ones are ambiguous.
-    """
+    """Return the goals that a person's text may mean; of several, those still listed (not `removed`)."""
     found = named(text, names, state_of)
     if len(found) <= 1:
         return found
-    if living := [goal for goal in found if not state_of(goal).ended]:
-        return living
-    return [max(found, key=lambda goal: (not state_of(goal).removed, list(names).index(goal)))]
+    return [goal for goal in found if not state_of(goal).removed] or found
 
 
 def ambiguous(text: str, found: Iterable[State], now: float) -> str:
-    """Return that a text may mean several goals, with the status and the age of each."""
+    """Return that a text may mean several goals, with the status and the age of each, the newest first."""
     shown = [
         f"{one.goal_id} ({'paused' if one.paused else one.goal.status}, {roughly(now - one.accepted_at)} old)"
-        for one in found
+        for one in sorted(found, key=lambda one: -one.accepted_at)
     ]
     more = f", and {len(shown) - SHOWN_MAX} more" if len(shown) > SHOWN_MAX else ""
     return f"{text!r} matches {len(shown)} goals: {', '.join(shown[:SHOWN_MAX])}{more}"

@@ -51,6 +51,7 @@ def status_view(
         "restarts": state.restarts,
         "iteration": state.iteration,
         "verified": state.verified,
+        "undone": state.goal.status == GoalStatus.COMPLETED and state.snapshots.undone > 0,
         "paused": state.paused,
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "blocked_total": state.loops.blocked_total,

@@ -33,6 +33,7 @@ class GoalView(TypedDict):
     name: str | None
     agent: str
     attempt: int
+    undone: bool  # after it was completed
     passed_before: list[str]
     proof: Part | None
     tokens: int
@@ -148,7 +149,7 @@ def is_told(text: str, *others: str | None) -> bool:
 
 
 def standing(goal: GoalView) -> str:
-    """Return the status of a goal's view as people read it: `completed, proven`, `completed, unverified`, `paused`."""
+    """Return the status of a goal's view as people read it: `paused`, `completed, proven, then undone`."""
     status, made = goal["status"], goal["proof"]
     if status == "waiting" and goal["paused"]:
         return PAUSED
@@ -157,5 +158,7 @@ def standing(goal: GoalView) -> str:
     if status != "completed":
         return status
     if goal["verified"] is False:
-        return "completed, unverified"
-    return f"completed, {words(made['label'], made['why'], made['accepted'])}" if made else status
+        status += ", unverified"
+    elif made:
+        status += f", {words(made['label'], made['why'], made['accepted'])}"
+    return f"{status}, then undone" if goal.get("undone") else status

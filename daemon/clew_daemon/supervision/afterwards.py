@@ -254,7 +254,7 @@ class ReportWriter(GoalQueue):
         core = self._d.goals.cores.get(goal)
         if core is None or core.state.rested_seq <= core.state.reported_seq:
             return  # purged meanwhile, or an earlier report has all of it
-        rested, ledger = core.state.rested_seq, self._d.goals.ledger
+        ledger, told = self._d.goals.ledger, (core.state.rested_seq, core.state.snapshots.undone)
         read, most = asyncio.to_thread, report.TRIED_MAX
         actions, _ = await read(pages.actions, ledger, goal, most, outputs=False)
         loops, _ = await read(pages.loops, ledger, goal, most)
@@ -265,7 +265,7 @@ class ReportWriter(GoalQueue):
         text = report.render(core.state, actions, loops, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         self._unwritten.discard(goal)
-        if core.state.rested_seq != rested:
+        if (core.state.rested_seq, core.state.snapshots.undone) != told:
             return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._in_use(goal):

@@ -195,6 +195,8 @@ class Supervisor:
         if any(isinstance(r.event, ev.RESTS) for r in records):
             self._reports.due(goal)
             self._reviewer.due(goal)
+        elif any(isinstance(r.event, ev.UndoFinished) for r in records):
+            self._reports.due(goal)
         for record in records if goal else ():
             self.history.take(goal, record.event)
             if record.event.kind.startswith("goal_"):

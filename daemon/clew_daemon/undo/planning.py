@@ -179,7 +179,7 @@ class UndoResult:
     `first` is the snapshot that is gone back to and `present` the last one: without them nothing was planned, because
     an undo that had been cut off was completed instead. `digest` is of what would be restored and left, for comparison
     with an earlier plan. `gone` is in no snapshot. `failed` has why names could not be restored, "" where they were
-    changed meanwhile: they are left as they are.
+    changed meanwhile: they are left as they are. `removed` counts the files that were restored by being removed.
     """
 
     span: Span
@@ -191,6 +191,7 @@ class UndoResult:
     gone: tuple[LeftOut, ...] = ()
     finished: UndoFinished | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    removed: int = 0
 
     @property
     def git_before(self) -> GitPlace | None:

@@ -130,12 +130,14 @@ class WorkspaceVisit:
         self, begun: int, work: Sequence[Reverted], result: UndoResult
     ) -> UndoResult:
         """Restore what is on record, some entries at a time; those that are restored already stay as they are."""
-        restored, failed = 0, dict[str, str]()
+        restored, removed, failed = 0, 0, dict[str, str]()
         for part in batches(work, lambda one: len(one.name), RESTORE_MAX, BATCH_CHARS):
             done = await self._executor.restore(wire.RestoreRequest(entries=tuple(part)))
             restored += len(done.restored)
+            removed += len({one.name for one in part if not one.wanted}.intersection(done.restored))
             failed |= dict.fromkeys(done.left, "") | done.faults
-        result = await self._finish(begun, restored, replace(result, failed=failed))
+        result = replace(result, failed=failed, removed=removed)
+        result = await self._finish(begun, restored, result)
         with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
             await self.snapshot("undone")
         return result
@@ -260,6 +262,7 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "done": result.finished is not None,
         "resumed": finished.resumed,
         "restored": finished.restored,
+        "removed": result.removed,
         "gone": cut(name_view(one.path, why=one.why, bytes=one.bytes) for one in result.gone),
         "gone_total": len(result.gone),
         "entries": cut(map(_entry, plan.restore)),

@@ -54,6 +54,7 @@ class UndoView(GitView):
     done: bool
     resumed: bool
     restored: int
+    removed: int  # of those
     gone: list[NameView]
     gone_total: int
     entries: list[NameView]

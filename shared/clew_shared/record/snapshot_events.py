@@ -102,6 +102,8 @@ class UndoFinished(GoalEvent, frozen=True):
         known.undoing = 0
         if self.restored:
             known.undone = max(0, known.undone + known.counts)
+            if state.ended and known.counts:
+                state.reported_seq = 0  # its report says something else now
 
 
 class CheckRun(BaseModel, frozen=True, extra="ignore"):

@@ -146,10 +146,13 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     why = "it was changed while the undo went on"
     changed = [cast("NameView", {**one, "reason": why}) for one in answer["changed"]]
     faults = [*changed, *answer["failed"]]
-    where = f"in {clean(answer['workspace'])}"
+    removed = answer.get("removed", 0)  # a daemon of an earlier version does not say it
+    back = answer["restored"] - removed
+    parts = [f"{counted(back, 'file')} put back"] if back or not removed else []
+    parts += [f"{removed if back else counted(removed, 'file')} removed"] if removed else []
     ended = [
         *_rows("Not restored:", faults, len(faults), action=False),
-        _bold(f"{counted(answer['restored'], 'file')} restored {where}.", "green"),
+        _bold(f"{', '.join(parts)} in {clean(answer['workspace'])}.", "green"),
     ]
     if answer["resumed"]:
         return [_bold(f"The undo of {_what(answer)} was interrupted, and is complete now."), *ended]
