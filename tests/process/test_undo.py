@@ -269,3 +269,33 @@ def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew
     said = clew.cli("undo", goal, "--yes")
     assert seen(repository) == before
     assert "What is staged in git has changed" in said
+
+
+def test_an_edit_before_an_action_of_an_agent_with_its_own_tools_stays_if_that_is_cut_off(
+    clew, kitchen
+):
+    clew.agent(
+        "own",
+        """
+        hello()
+        say("here")
+        while not Path("mine").exists():
+            threading.Event().wait(0.01)
+        call("propose", tool="edit", args={"path": "pot"})
+        Path("pot").write_text("new")
+        say("acting")
+        threading.Event().wait()
+        """,
+        own_tools=True,
+    )
+    text = f"---\nname: tea\nagent: own\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    (kitchen / "cup").write_text("a person's")
+    (kitchen / "mine").touch()
+    clew.said(goal, count=2)
+    clew.cli("pause", "--now", goal)
+    clew.cli("undo", goal, "--yes")
+    assert not (kitchen / "pot").exists()
+    assert (kitchen / "cup").read_text() == "a person's"
+    assert (kitchen / "mine").exists()

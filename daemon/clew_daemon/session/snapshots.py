@@ -118,7 +118,10 @@ class WorkspaceSnapshots:
         if self._parts.goals.ledger.state is LedgerState.FULL:
             await self._executors.cut_off()  # it could not be recorded
         elif in_flight and self.enabled:
-            await self._executors.cut_off()
+            if (
+                not self._acting()
+            ):  # else the agent did it, and has ended: what was seen before is known
+                await self._executors.cut_off()
             self._due("end", cut_off=in_flight)
         elif self._acted and self._executors.alive:
             self._due("end")
