@@ -2,9 +2,11 @@
 
 Each goal is done in turns by clew (a daemon of its own, the default config, an llm agent) and, if a program is given,
 by a plain loop to compare with: `FILE URL GOALS RUNS OUT ATTEMPTS ROUNDS ID`. A goal is a line with `id`, `goal`,
-`files` (path → text) and `check`, a command that must exit 0. Both ask through a proxy that counts the tokens as the
-endpoint reports them, and keeps the requests and answers, a file for each run. A run is a line of `runs.jsonl`; a
-second start with the same folder continues. A table is printed at the end; nothing is asserted.
+`files` (path → text) and `check`, a command that must exit 0. One with a `kind` and a `task`, a command that judges the
+work without any test, is about what the model does with tests; `front` has further lines of its goal file. Both ask
+through a proxy that counts the tokens as the endpoint reports them, and keeps the requests and answers, a file for each
+run. A run is a line of `runs.jsonl`; a second start with the same folder continues. Tables are printed at the end;
+nothing is asserted.
 """
 
 import contextlib
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -85,6 +88,7 @@ def clew(goal: Goal, url: str, options: runner.Options) -> Row:
             "attempts": found.get("attempt", 1),
             "turns": found["iteration"],
             "refused": found["blocked_total"],
+            **(of_tests(goal, home, workspace) if "kind" in goal else {}),
         }
 
 
@@ -111,7 +115,28 @@ def config(url: str, options: runner.Options) -> str:
 
 def goal_file(goal: Goal, workspace: Path) -> str:
     head = f"workspace: {workspace}\nchecks:\n  reached: {json.dumps(goal['check'])}\n"
+    head += "".join(f"{key}: {json.dumps(value)}\n" for key, value in goal.get("front", {}).items())
     return f"---\n{head}---\n{goal['goal']}\n"
+
+
+def of_tests(goal: Goal, home: Home, workspace: Path) -> Row:
+    """Return what was proved on the way, and which files of the start have changed or gone at the end."""
+    command = home.command("proof", status(home)["id"], "--json")
+    proof = json.loads(subprocess.run(command, check=False, capture_output=True).stdout or "{}")
+    files = {name: workspace / name for name in goal["files"]}
+    return {
+        "kind": goal["kind"],
+        "allowed": bool(goal.get("front")),
+        "labels": [made["label"] for made in home.events("proof.made")],
+        "refusals": [one["label"] for one in home.events("proof.refused")],
+        "task": passes(goal | {"check": goal["task"]}, workspace),
+        "changed": [
+            name
+            for name, file in files.items()
+            if not file.exists() or file.read_text(errors="replace") != goal["files"][name]
+        ],
+        "proof": {key: proof.get(key) for key in ("accepted", "files", "reason", "without_work")},
+    }
 
 
 def lay_out(goal: Goal, folder: Path) -> None:
@@ -176,6 +201,21 @@ def cells(rows: list[Row], names: list[str], goal: str = "") -> list[str]:
     return found
 
 
+def endings(rows: list[Row]) -> str:
+    """Return a table of how the goals about tests ended, with the last label and whether the task was done."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        if "kind" in row:
+            kind = f"{row['kind']}, allowed" if row["allowed"] else row["kind"]
+            refused = str(len(row["refusals"]))
+            last = row["labels"][-1] if row["labels"] else "none"
+            reason = "yes" if row["proof"]["reason"] else "no"
+            done = "yes" if row["task"] else "no"
+            found[kind, row["status"], last, done, refused, reason] += 1
+    head = ["goals", "ended", "last label", "task done", "refusals", "reason given", "runs"]
+    return table(head, [[*key, many] for key, many in sorted(found.items())])
+
+
 def model_of(url: str) -> str:
     with urllib.request.urlopen(f"{url}/models", timeout=CHECK_TIMEOUT_S) as answer:
         return str(json.load(answer)["data"][0]["id"])
@@ -224,6 +264,8 @@ def main() -> None:
             out.write(json.dumps(rows[-1]) + "\n")
         print(json.dumps(rows[-1]), flush=True)
     print(summary(rows, chosen), file=sys.stderr)
+    if any("kind" in row for row in rows):
+        print(endings(rows), file=sys.stderr)
 
 
 if __name__ == "__main__":
