@@ -1,15 +1,18 @@
 """Which stores of snapshots are removed, when."""
 
 import contextlib
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from clew_daemon.host.snapshot_space import SnapshotSpace
+from clew_daemon.record.comparison import comparison
 from clew_daemon.supervision.afterwards import MB, SnapshotStores
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
+from clew_shared.snapshots.store import SnapshotStore, StoreError
 
 
 class Home:
@@ -97,3 +100,13 @@ async def test_a_removal_that_was_cut_off_after_it_was_recorded_is_completed(hom
     apply(home.cores["old"].state, removed, 8)
     await home.stores.run()
     assert not home.has("old")
+
+
+def test_a_comparison_removes_what_a_killed_one_left_and_nothing_of_today(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("clew-diff-old", "clew-diff-new"):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / "clew-diff-old", (0, 0))
+    with pytest.raises(StoreError), comparison(SnapshotStore(tmp_path, "/no/git"), "", {}):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["clew-diff-new"]

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.reading.errors import TO_START
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_daemon.record.goal_view import (
-    PAUSED,
-    STOPPED,
-    GoalList,
-    GoalView,
-    Part,
-    standing,
-)
+from clew_daemon.record.goal_view import PAUSED, STOPPED, GoalList, GoalView, Part, standing
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
 from clew_shared.text.words import times

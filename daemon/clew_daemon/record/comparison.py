@@ -4,10 +4,14 @@ git compares the old snapshot with an index, in a temporary file, that has these
 """
 
 import contextlib
+import os
+import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from clew_shared.snapshots.entries import LEFT_OUT, Change, Changes
@@ -15,6 +19,7 @@ from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 
 _OPTIONS = ("--cached", "--find-renames", "--no-ext-diff", "--no-textconv")
+_SCRATCH, _LEFT_AFTER_S = "clew-diff-", 86_400.0
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
@@ -100,7 +105,8 @@ def _described(change: Change, counted: ChangedFile) -> ChangedFile:
 @contextlib.contextmanager
 def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Comparison]:
     """Prepare changes since a snapshot for git to compare, but for what was left out; raises StoreError, OSError."""
-    with tempfile.TemporaryDirectory(prefix="clew-diff-") as folder:
+    _remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder:
         scratch = replace(store, index=f"{folder}/index")
         has_files = bool(tree) and bool(store.run("ls-tree", tree, FILES))
         old = f"{tree}:{FILES}" if has_files else EMPTY_TREE
@@ -109,6 +115,15 @@ def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Co
         # What goes comes first: a file may have come in the place of a folder.
         scratch.run("update-index", "-z", "--index-info", data=b"".join(sorted(lines)))
         yield Comparison(scratch, changes, old)
+
+
+def _remove_leftovers() -> None:
+    """Remove what killed commands have left: this user's folders, a day old, since another container may use one."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            if found.st_uid == os.geteuid() and found.st_mtime < time.time() - _LEFT_AFTER_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _line(name: str, change: Change) -> bytes:

@@ -24,14 +24,7 @@ from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.session.worker import ExecutorPool
 from clew_daemon.undo import planning
 from clew_daemon.undo.planning import Rows, UndoResult, of_undo
-from clew_daemon.undo.view import (
-    GitView,
-    MovedView,
-    NameView,
-    UndoView,
-    cut,
-    name_view,
-)
+from clew_daemon.undo.view import GitView, MovedView, NameView, UndoView, cut, name_view
 from clew_shared.core.core import Core
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
