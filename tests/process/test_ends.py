@@ -190,10 +190,7 @@ def results(clew, goal):
 
 @pytest.mark.parametrize(
     ("who", "how"),
-    [
-        ("a runbook", "pause"),
-        *((who, "cancel") for who in AGENTS if who != "a runbook"),
-    ],
+    [("a runbook", "pause"), *((who, "cancel") for who in AGENTS if who != "a runbook")],
 )
 def test_an_action_that_ends_within_the_grace_has_its_outcome_recorded(at_work, who, how):
     clew, goal, workspace = at_work(AGENTS[who])

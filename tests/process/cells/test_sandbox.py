@@ -15,10 +15,7 @@ needs_landlock = pytest.mark.skipif(
     sandbox.landlock.abi() == 0, reason="this kernel has no Landlock"
 )
 REPORT = SandboxReport(
-    landlock_abi=sandbox.landlock.abi(),
-    isolation="guard",
-    userns=False,
-    network_off="seccomp",
+    landlock_abi=sandbox.landlock.abi(), isolation="guard", userns=False, network_off="seccomp"
 )
 
 
