@@ -227,7 +227,7 @@ class SimExecutor:
     def __init__(self, world: World, goal: str, epoch: int, folder: Files) -> None:
         self._world, self._goal, self._epoch, self._folder = world, goal, epoch, folder
         self.cell = cell(world, goal, "executor")
-        self._changes = sim_snapshots.SimWatch(folder)
+        self._changes = sim_snapshots.SimWatch(folder, world.notes.setdefault(goal, {}))
 
     @property
     def alive(self) -> bool:
@@ -239,7 +239,7 @@ class SimExecutor:
         world, rng = self._world, self._world.rng
         self._living()
         world.watch.acts(self._goal, self._epoch, seq, self._folder)
-        self._changes.look(own=False)
+        self._changes.look_before(seq)
         began = asyncio.get_running_loop().time()
         took = min(rng.expovariate(2.0), request.timeout_s)
         await asyncio.sleep(took * rng.random())
@@ -292,16 +292,18 @@ class SimExecutor:
         self._changes.look(own=request.own)
         tree = self._folder.digest()
         self._world.trees[tree] = dict(self._folder.contents)
-        touched = self._changes.report()
-        taken = SnapshotTaken(tree=tree, files=1, bytes=100, touched=touched)
+        self._changes.anchored = True
+        touched, noted = self._changes.report(), self._changes.noted
+        taken = SnapshotTaken(tree=tree, files=1, bytes=100, touched=touched, cut_off=noted)
         return SnapshotDone(taken=taken)
 
     async def restore(self, request: RestoreRequest) -> RestoreDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
+        self._changes.look(own=False)
         done = sim_snapshots.restore(self._world, self._goal, self._folder, request.entries)
-        self._changes = sim_snapshots.SimWatch(self._folder)
+        self._changes.pass_over()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
         return done

@@ -25,11 +25,13 @@ FILE = 0o100644
 class SimWatch:
     """What one executor has seen change in its folder since it last reported."""
 
-    def __init__(self, folder: Files) -> None:
+    def __init__(self, folder: Files, notes: dict[int, set[str]]) -> None:
         self._folder = folder
         self._seen = dict(folder.contents)
         self.own: dict[str, str] = {}
-        self._foreign: set[str] = set()
+        self._notes, self.noted = notes, tuple(notes)
+        self._foreign: set[str] = set().union(*notes.values())
+        self.anchored = False
 
     def look(self, *, own: bool) -> None:
         """See what has changed since the last look: by the goal, or by someone else."""
@@ -41,11 +43,23 @@ class SimWatch:
             self._foreign |= names
         self._seen = dict(now)
 
+    def pass_over(self) -> None:
+        """See what an undo has restored, which is reported elsewhere."""
+        self._seen = dict(self._folder.contents)
+
+    def look_before(self, action: int) -> None:
+        """See what someone else has changed, and note it for the next executor."""
+        self.look(own=False)
+        self._notes.clear()
+        self._notes[action] = set(self._foreign)
+
     def report(self) -> Touched:
         """Return what was seen, once."""
-        own, foreign = tuple(sorted(self.own.items())), tuple(sorted(self._foreign))
+        own = tuple(sorted(self.own.items()))
+        foreign = tuple(sorted(self._foreign)) if self.anchored else ()
+        total = len(foreign) if self.anchored else -1
         self.own, self._foreign = {}, set()
-        return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
+        return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=total)
 
 
 def restore(world: World, goal: str, folder: Files, entries: tuple[Reverted, ...]) -> RestoreDone:

@@ -93,6 +93,8 @@ class World:
         self._pids = 1 << 23  # no process of this machine has such a one
         self.trees: dict[str, dict[str, str]] = {}
         """The contents of each snapshot."""
+        self.notes: dict[str, dict[int, set[str]]] = {}
+        """What executors of a goal have noted: what someone else had changed before an action."""
         self._attempts = random.Random(f"attempts of {seed}")
         rng = self.rng
         self.chaos = Chaos(*(rng.choice([0.0, 0.0, p]) for p in (

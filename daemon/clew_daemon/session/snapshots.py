@@ -138,12 +138,16 @@ class WorkspaceSnapshots:
     def _due(self, moment: SnapshotMoment, cut_off: Seqs = ()) -> None:
         if self.enabled:
             self._acted = False
-            self._task = asyncio.ensure_future(self._take(moment, self._task, cut_off))
+            itself = self._acting()
+            self._task = asyncio.ensure_future(self._take(moment, self._task, cut_off, itself))
 
     async def _take(
-        self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: Seqs
+        self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: Seqs, itself: bool
     ) -> None:
-        """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
+        """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing.
+
+        It shows what an action did that was `cut_off`, if the agent did that `itself` or it is noted who changed what.
+        """
         if before is not None:
             await asyncio.gather(before, return_exceptions=True)
         if self._skip:
@@ -157,6 +161,8 @@ class WorkspaceSnapshots:
             if done.no_room and await within(MAKE_ROOM_S, making(goal)):
                 done = await self._ask()
             failed = bool(done.fault)
+            noted = done.taken.cut_off if done.taken else ()
+            cut_off = tuple(one for one in cut_off if itself or one in noted)
             is_first = not self._core.state.snapshots.first  # whatever it was due for
             await record(self._parts, self._core, done, "goal" if is_first else moment, cut_off)
         except (ExecutorDied, SpawnError, OSError) as error:

@@ -32,7 +32,7 @@ class Attribution:
 
     A new executor does not know what was done before it: its first look is where it begins. What it missed is visible
     in the snapshot at its start (`anchored`). Until there is one, it is not known whether someone else has changed
-    what an action changes again: `foreign_total` is -1.
+    what an action changes again: `foreign_total` is -1. What it missed before action `noted` is known by a note.
     """
 
     def __init__(
@@ -45,12 +45,17 @@ class Attribution:
         self.anchored = False
         self._left = False  # something of that was alive since the last report
         self._notes = notes
+        self.noted = 0
         self._own: dict[str, str] | None = {}  # None: there was more than was seen
         self._foreign: set[str] | None = set()
         if notes is not None and notes.exists():
             self._foreign = None
-            with contextlib.suppress(OSError, ValueError, TypeError):  # also where all is unknown
-                self._foreign = set(json.loads(notes.read_text()))
+            with contextlib.suppress(
+                OSError, ValueError, TypeError, KeyError
+            ):  # also an old one, or all is unknown
+                known = json.loads(notes.read_text())
+                self.noted = int(known["action"])
+                self._foreign = set(known["foreign"])
 
     def look(self, *, own: bool = False, restored: Iterable[str] = ()) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
@@ -63,19 +68,19 @@ class Attribution:
         if self._left or time.monotonic() - self._looked > FRESH_S:
             self.look()
 
-    def look_before_action(self) -> None:
+    def look_before_action(self, action: int) -> None:
         """Look, and note what is someone else's: if this executor dies in the action, the next one reports it."""
         self.look()
         if self._notes is None:
             return
+        names = None if self._foreign is None else sorted(self._foreign)
         with contextlib.suppress(OSError):  # on a full disk it is not noted
-            if self._foreign == set():
-                self._notes.unlink(missing_ok=True)
-                return
-            names = None if self._foreign is None else sorted(self._foreign)
-            draft = self._notes.with_suffix(".new")
-            draft.write_text(json.dumps(names))
-            draft.replace(self._notes)
+            place = os.open(self._notes, os.O_WRONLY | os.O_CREAT, 0o600)
+            with os.fdopen(
+                place, "wb"
+            ) as file:  # in place; half of it, without its number, is no note
+                file.write(json.dumps({"foreign": names, "action": action}).encode())
+                file.truncate()
 
     def ran(self) -> None:
         """Note that a command has run: it may have left something running, which is no one else."""

@@ -93,7 +93,7 @@ class ExecutorServer:
         return carry_out[type(request)](request)
 
     def _run(self, request: ex.RunRequest) -> ex.ActionDone:
-        self._attribution.look_before_action()
+        self._attribution.look_before_action(request.seq)
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
         self._attribution.ran()
         world = self._watch.digest()
@@ -135,7 +135,8 @@ class ExecutorServer:
         self._attribution.anchored = True
         if not request.base:
             self._prover.note_start()
-        taken = done.taken.model_copy(update={"touched": self._attribution.report()})
+        known = {"touched": self._attribution.report(), "cut_off": (self._attribution.noted,)}
+        taken = done.taken.model_copy(update=known)
         return done.model_copy(update={"taken": taken})
 
     def _restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
