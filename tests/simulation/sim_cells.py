@@ -294,8 +294,8 @@ class SimExecutor:
         self._world.trees[tree] = dict(self._folder.contents)
         self._changes.anchored = True
         touched, noted = self._changes.report(), self._changes.noted
-        taken = SnapshotTaken(tree=tree, files=1, bytes=100, touched=touched, cut_off=noted)
-        return SnapshotDone(taken=taken)
+        taken = SnapshotTaken(tree=tree, files=1, bytes=100, touched=touched)
+        return SnapshotDone(taken=taken, noted=noted)
 
     async def restore(self, request: RestoreRequest) -> RestoreDone:
         self._living()

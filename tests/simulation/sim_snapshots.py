@@ -29,7 +29,7 @@ class SimWatch:
         self._folder = folder
         self._seen = dict(folder.contents)
         self.own: dict[str, str] = {}
-        self._notes, self.noted = notes, tuple(notes)
+        self._notes, self.noted = notes, next(iter(notes), 0)
         self._foreign: set[str] = set().union(*notes.values())
         self.anchored = False
 

@@ -139,7 +139,7 @@ class ExecutorProcess:
         answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         if self._channel.closed:
             answer.set_exception(ExecutorDied("it was ended"))
-            answer.exception()  # marks it as retrieved, in case nobody awaits it
+            answer.exception()  # or asyncio complains where nobody awaits it
             return answer
         answer.add_done_callback(self._settled)
         self._asks.append(_Ask(kind, number, line, timeout_s, answer))

@@ -102,9 +102,8 @@ class GoalEvents:
     async def _committed_of(self, goal: str) -> None:
         if last := self._commits.get(goal):
             done, waiting = last
-            if (
-                not done.done()
-            ):  # a future for each waiter: cancelling one must not cancel the others
+            # a future for each waiter: cancelling one must not cancel the others
+            if not done.done():
                 waiting.append(done.get_loop().create_future())
                 await waiting[-1]
             await done

@@ -118,9 +118,7 @@ class WorkspaceSnapshots:
         if self._parts.goals.ledger.state is LedgerState.FULL:
             await self._executors.cut_off()  # it could not be recorded
         elif in_flight and self.enabled:
-            if (
-                not self._acting()
-            ):  # else the agent did it, and has ended: what was seen before is known
+            if not self._acting():  # else the agent did it, which has ended
                 await self._executors.cut_off()
             self._due("end", cut_off=in_flight)
         elif self._acted and self._executors.alive:
@@ -161,8 +159,7 @@ class WorkspaceSnapshots:
             if done.no_room and await within(MAKE_ROOM_S, making(goal)):
                 done = await self._ask()
             failed = bool(done.fault)
-            noted = done.taken.cut_off if done.taken else ()
-            cut_off = tuple(one for one in cut_off if itself or one in noted)
+            cut_off = tuple(one for one in cut_off if itself or one == done.noted)
             is_first = not self._core.state.snapshots.first  # whatever it was due for
             await record(self._parts, self._core, done, "goal" if is_first else moment, cut_off)
         except (ExecutorDied, SpawnError, OSError) as error:

@@ -160,12 +160,16 @@ class ActionSaid(Numbered):
 
 
 class SnapshotDone(Numbered):
-    """The event of the snapshot that was `taken`, or why none was; `no_room`: the store would be too large."""
+    """The event of the snapshot that was `taken`, or why none was; `no_room`: the store would be too large.
+
+    `noted` is the action before which an earlier executor has noted what someone else had changed.
+    """
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     taken: SnapshotTaken | None = None
     fault: str = ""
     no_room: bool = False
+    noted: int = 0
 
 
 class RestoreDone(Numbered):

@@ -11,6 +11,8 @@ from snapshots import GIT, MB
 
 from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
+from clew_worker.executor.attribution import Attribution
+from clew_worker.executor.world.world import WorldWatch
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
@@ -206,3 +208,25 @@ def test_git_ends_with_the_executor_that_is_killed(snapshots, home, gone, watch)
     assert gone(below)
     again = snapshots()
     assert "git" in again.listed(again.tree())
+
+
+def test_only_a_whole_note_of_the_same_action_says_what_others_had_changed(tmp_path):
+    notes, folder = tmp_path / "foreign.json", tmp_path / "work"
+    folder.mkdir()
+    first = Attribution(WorldWatch(str(folder), ()), notes)
+    first.look()
+    (folder / "mine").touch()
+    first.look_before_action(7)
+
+    def next_one():
+        found = Attribution(WorldWatch(str(folder), ()), notes)
+        found.anchored = True
+        return found.noted, found.report().foreign, found.report().foreign_total
+
+    assert next_one() == (7, ("mine",), 0)
+    for text in ('{"foreign": ["mine"', '["mine"]', '{"foreign": [], "action": 7}]'):
+        notes.write_text(text)
+        assert next_one()[0] == 0
+    first.report()
+    first.look_before_action(8)
+    assert next_one() == (8, (), 0)

@@ -50,9 +50,8 @@ class Attribution:
         self._foreign: set[str] | None = set()
         if notes is not None and notes.exists():
             self._foreign = None
-            with contextlib.suppress(
-                OSError, ValueError, TypeError, KeyError
-            ):  # also an old one, or all is unknown
+            # also where it is of an earlier version, or all is unknown
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 known = json.loads(notes.read_text())
                 self.noted = int(known["action"])
                 self._foreign = set(known["foreign"])
@@ -76,9 +75,7 @@ class Attribution:
         names = None if self._foreign is None else sorted(self._foreign)
         with contextlib.suppress(OSError):  # on a full disk it is not noted
             place = os.open(self._notes, os.O_WRONLY | os.O_CREAT, 0o600)
-            with os.fdopen(
-                place, "wb"
-            ) as file:  # in place; half of it, without its number, is no note
+            with os.fdopen(place, "wb") as file:  # in place: half of it is no JSON
                 file.write(json.dumps({"foreign": names, "action": action}).encode())
                 file.truncate()
 

@@ -135,9 +135,8 @@ class ExecutorServer:
         self._attribution.anchored = True
         if not request.base:
             self._prover.note_start()
-        known = {"touched": self._attribution.report(), "cut_off": (self._attribution.noted,)}
-        taken = done.taken.model_copy(update=known)
-        return done.model_copy(update={"taken": taken})
+        taken = done.taken.model_copy(update={"touched": self._attribution.report()})
+        return done.model_copy(update={"taken": taken, "noted": self._attribution.noted})
 
     def _restore(self, request: ex.RestoreRequest) -> ex.RestoreDone:
         self._attribution.look()
