@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 
@@ -131,3 +133,13 @@ def test_an_executor_without_network_sees_only_its_own_loopback(executor, varian
         pytest.skip("a filter instead of a namespace: see above")
     done = executor(network=False).sh("test $(grep -c : /proc/net/dev) -eq 1")
     assert done.result == "success"
+
+
+def test_a_mount_that_never_answers_counts_as_not_possible():
+    script = (
+        "import time; from clew_worker.sandbox import namespaces as n;"
+        "n._TRIAL_S = 0.2; n.furnish = lambda **_: time.sleep(1000);"
+        f"print(n.possible(userns={os.geteuid() != 0}, netns=False))"
+    )
+    said = subprocess.check_output([sys.executable, "-c", script], text=True, timeout=60)
+    assert said == "False\n"

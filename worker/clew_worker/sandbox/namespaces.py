@@ -8,6 +8,8 @@ import contextlib
 import fcntl
 import os
 import re
+import select
+import signal
 import socket
 import stat
 import struct
@@ -15,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clew_shared.files import closing
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
 
@@ -23,6 +26,7 @@ Paths = Sequence[str]
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FURNITURE = {"/proc", "/sys", "/dev"}
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+_TRIAL_S = 10
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
@@ -194,4 +198,7 @@ def _tried(steps: Callable[[], None], *, userns: bool) -> bool:
             code = 0
         finally:  # nothing may return into the nursery
             os._exit(code)
+    with closing(os.pidfd_open(child)) as ended:
+        if not select.select([ended], [], [], _TRIAL_S)[0]:  # a mount of a server that is silent
+            os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
