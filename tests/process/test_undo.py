@@ -1,6 +1,8 @@
 """`clew undo`: what a goal changed is restored, what someone else changed stays, and an undo can be undone."""
 
 import json
+import os
+import signal
 import subprocess
 
 import pytest
@@ -271,9 +273,11 @@ def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew
     assert "What is staged in git has changed" in said
 
 
+@pytest.mark.parametrize("executor", ["lives", "dies"])
 def test_an_edit_before_an_action_of_an_agent_with_its_own_tools_stays_if_that_is_cut_off(
-    clew, kitchen
+    clew, kitchen, executor
 ):
+    """Where the process that saw the edit has died, nobody knows whose each change is: all are left."""
     clew.agent(
         "own",
         """
@@ -294,8 +298,10 @@ def test_an_edit_before_an_action_of_an_agent_with_its_own_tools_stays_if_that_i
     (kitchen / "cup").write_text("a person's")
     (kitchen / "mine").touch()
     clew.said(goal, count=2)
+    if executor == "dies":
+        os.kill(clew.executor_pid(goal), signal.SIGKILL)
     clew.cli("pause", "--now", goal)
     clew.cli("undo", goal, "--yes")
-    assert not (kitchen / "pot").exists()
+    assert (kitchen / "pot").exists() == (executor == "dies")
     assert (kitchen / "cup").read_text() == "a person's"
     assert (kitchen / "mine").exists()

@@ -136,7 +136,8 @@ class WorkspaceSnapshots:
     def _due(self, moment: SnapshotMoment, cut_off: Seqs = ()) -> None:
         if self.enabled:
             self._acted = False
-            itself = self._acting()
+            # Only an executor that lives has seen what others did before that.
+            itself = self._acting() and self._executors.alive
             self._task = asyncio.ensure_future(self._take(moment, self._task, cut_off, itself))
 
     async def _take(
