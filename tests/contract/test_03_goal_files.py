@@ -237,13 +237,12 @@ def test_the_report_has_all_that_the_contract_names(clew):
 
 def test_priority_decides_which_goal_starts_first(clew):
     clew.configure({"daemon.max_workers": 1})
-    clew.drop("---\npriority: 1\n---\n" + STEP.format("true"), "a.md")
-    clew.drop("---\npriority: 9\n---\n" + STEP.format("true"), "b.md")
     clew.start()
-    clew.wait("goal.completed", count=2)
-    started = [e["goal"] for e in clew.seen("goal.started")]
-    files = {e["goal"]: e["file"] for e in clew.seen("goal.accepted")}
-    assert [files[goal] for goal in started] == ["b.md", "a.md"]
+    first = clew.submit(STEP.format("until [ -e free ]; do sleep 0.05; done"), "first.md")
+    goals = [clew.submit(f"---\npriority: {n}\n---\n" + STEP.format("true")) for n in (1, 9)]
+    (clew.workspace(first) / "free").touch()
+    clew.wait("goal.completed", count=3)
+    assert [e["goal"] for e in clew.seen("goal.started")] == [first, *reversed(goals)]
 
 
 def test_submit_prints_the_workspace_and_whether_it_is_new(clew):
