@@ -328,7 +328,7 @@ def test_14_an_acceptance_holds_for_the_workspace_as_it_was_shown(clew, asked, t
 
 def test_15_clew_proof_shows_each_check_three_times_and_its_exit_code(clew, asked):
     said = clew.clew("proof", asked, code=1)
-    for part in ("changes of what judges", "run_tests.sh", "exit code 1 in", "it must", "+true"):
+    for part in ("changes to what tests it", "run_tests.sh", "exit code 1 in", "it must", "+true"):
         assert part in said
     clew.cli("proof", asked, "--accept")
     clew.cli("proof", asked)

@@ -89,18 +89,18 @@ def _answered(one: Step) -> str:
 
 DEADLINE_S, GOAL_LINES, OUTPUT_LINES = 180.0, 8, 12
 SAYS_NOT = (
-    "It does not say that the tests are good ones: a check outside of the workspace says more."
+    "It does not say that the tests are good ones: a check that the agent cannot edit says more."
 )
 SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
 _MOMENTS = ("before the work", "at the finish", "without these changes")
 _KINDS = {"home": "in its HOME", "git": "of git", "process": "running"}
 _WITHOUT = {
-    "pass": "Without the rest of its work the checks pass, too: it is these changes that make them pass.",
-    "fail": "Without the rest of its work the checks fail, even with these changes: they do test its work.",
+    "pass": "Without the rest of its work the checks pass, too: they do not show that the goal is met.",
+    "fail": "Without the rest of its work the checks fail: they test it. Whether rightly is for you to judge.",
 }
 _DECIDE = (
     "Does the goal ask for these changes, for example because what is tested gets another name or result? Then accept "
-    "them. If a test now asks for less, is skipped, or expects a wrong result, let the goal go on."
+    "them. If a test now asks for less, is skipped, or expects a wrong result, send the work back with what is wrong."
 )
 
 
@@ -139,32 +139,32 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
 def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -> Iterator[Line]:
     """Yield a proof as a person reads it who decides: what was asked for, what was changed, what came of it."""
     yield [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")]
-    tasks = (f"- {one.description}" for one in state.goal.tasks)
+    goal = state.goal
+    tasks = (f"- {it.description}" for it in goal.tasks if it.description != goal.description)
     asked_for = [*state.spec.notes.splitlines(), *tasks][:GOAL_LINES]
     yield from ([(f"  {short(line, LINE_CHARS)}", "dim")] for line in asked_for)
     said = label.words(made.label, "", known.accepted)
     named = "" if said.startswith(made.label) else f"{made.label}: "
     yield [("label: ", "bold"), (f"{named}{said}", "")]
-    for what, text in (("why", made.why), ("its reason", reason)):
+    without = _WITHOUT.get(made.without_work or "", "")
+    for what, text in (("why: ", made.why), ("", without), ("the agent's reason: ", reason)):
         if text:
-            yield [(f"{what}: ", "bold"), (clean(text), "")]
+            yield [(what, "bold"), (clean(text), "")]
     if made.taken_away:
-        yield [("it changed these, which judge its work:", "bold")]
+        yield [("the agent changed these, which judge its work:", "bold")]
         for one in made.taken_away:
             yield [(f"  {clean(one.path)}", ""), (f"  {_KINDS.get(one.kind, '')}", "dim")]
     if made.diff:
-        yield [("how it changed them (- before the work, + now):", "bold")]
+        yield [("how (- before the work, + now):", "bold")]
     for line in made.diff.splitlines():
         if not line.startswith(("diff --git ", "index ")):
             yield [(f"  {clean(line)}", {"+": "green", "-": "red"}.get(line[:1], ""))]
     yield from _check_lines(made)
-    if made.without_work:
-        yield [(_WITHOUT[made.without_work], "")]
     yield [(SAYS_NOT, "dim")]
     if known.asked:
-        yield [("You are asked. ", "yellow"), (_DECIDE, "")]
-        yield [(f"  accept:       clew proof {state.goal_id} --accept", "yellow")]
-        yield [(f'  let it go on: clew feedback {state.goal_id} "…"', "yellow")]
+        yield [(_DECIDE, "")]
+        yield [(f"  accept:    clew proof {state.goal_id} --accept", "yellow")]
+        yield [(f'  send back: clew feedback {state.goal_id} "…"', "yellow")]
 
 
 def _check_lines(made: ProofMade) -> Iterator[Line]:
