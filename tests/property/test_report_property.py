@@ -25,7 +25,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 EVIL = st.one_of(PIECES, st.text(max_size=60))
 SEEN = MarkdownIt("commonmark").enable("table")
-HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback", "Time and tokens"} | {
+HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback"} | {
     "Your answer is needed", "Replaced by replans", "Restarts and attempts",
 }  # fmt: skip
 

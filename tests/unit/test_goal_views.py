@@ -167,9 +167,8 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "## Your answer is needed" in text
     assert text.partition("## Loops")[0].count("no disk") == 1
     assert "clew feedback goal-1" in text
-    assert "  - [#] another (1 failed attempt)" in text
+    assert "  - [#] 1.1 another\n    failed once\n" in text
     assert "## Replaced by replans" in text
-    assert "- 1.1 failed once\n" in text
 
 
 def test_keys_and_control_characters_do_not_come_through(agent):

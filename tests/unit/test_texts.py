@@ -14,11 +14,10 @@ from rich.cells import cell_len
 from clew_daemon.host.hidden import hidden
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.reading.output import wrapped
-from clew_daemon.reading.sanitize import duration
 from clew_daemon.session.shell_tests import explanation
 from clew_shared.gate.rules import theme
 from clew_shared.text.plain import plain
-from clew_shared.text.words import action_text, said_why
+from clew_shared.text.words import action_text, duration, said_why
 
 THEMES = {
     "planning": "I need to plan/Planning to search/Two strategies are left/He needs to go",

@@ -4,20 +4,19 @@ Texts of goals, agents and commands are escaped: they can add no headings, table
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from clew_daemon.record import goal_view
 from clew_daemon.record.comparison import ChangedFile
-from clew_daemon.record.goal_status import answer, status_view
-from clew_daemon.record.goal_view import is_told, standing
+from clew_daemon.record.goal_status import answer, goal_detail
+from clew_daemon.record.goal_view import GoalDetail, because, is_told, standing
+from clew_daemon.record.goal_words import checks, facts, fresh_start, tree, unchecked
 from clew_shared.files import write_whole
-from clew_shared.proof import label
-from clew_shared.record.model import GoalStatus, StepStatus, Subtask
+from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import local
-from clew_shared.record.state import AttemptState, CheckResult, State
+from clew_shared.record.state import State
 from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
@@ -72,32 +71,28 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
 WORKERS = "- workers: {} (also after a stop, a death of the daemon, or a new attempt: these are no restarts)"
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
-HOW_TO_CHECK = (
-    "This goal has no checks: that it is done is the agent's word alone. A check is a command that must exit 0 "
-    "before a goal counts as completed: `checks:` in the goal file, or `clew submit --check`."
-)
 
 
 def render(
     state: State, actions: Entries, loops: Entries, files: Sequence[ChangedFile] | None = None
 ) -> str:
     """Return the report; the last `TRIED_MAX` actions and loops are enough. `files` is None where it is not known."""
+    detail = goal_detail(state, actions=False)
     advice = goal_view.after_failure(state.goal_id, state.spec.agent)[1:]
     sections = {
         "Your answer is needed": _question(state),
-        "Tree": _tree(state),
-        "Checks": _checks(state),
+        "Tree": list(_tree(detail)),
+        "Checks": list(_checks(detail)),
         "Files changed": _files(state, files),
         "What was tried": _tried(state, actions[-TRIED_MAX:]),
         "Loops": _loops(state, loops[-TRIED_MAX:]),
-        "Restarts and attempts": _restarts(state),
-        "Time and tokens": _spent(state),
+        "Restarts and attempts": list(_restarts(state, detail)),
         "Feedback": [f"- {inline(text)}" for text in state.guidance.feedback],
         "Replaced by replans": [f"- {inline(text)}" for text in state.replaced],
         "What you can do": advice if state.goal.status == GoalStatus.FAILED else [],
     }
     parts = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
-    head = f"# {inline(state.goal.description)}", _facts(state)
+    head = f"# {inline(state.goal.description)}", _facts(state, detail)
     return redact(visible("\n\n".join([*head, *parts]))) + "\n"
 
 
@@ -109,91 +104,53 @@ def write(outbox: Path, state: State, text: str) -> Path:
     return path
 
 
-def _facts(state: State) -> str:
-    made, question = state.proofs.made, state.question if _is_asked(state) else ""
-    files = f" ({', '.join(map(code, made.files))})" if made and made.files else ""
-    said = made and inline(label.words(made.label, made.why, made.accepted))
-    status = standing(status_view(state))
-    told = is_told(state.reason.removeprefix("budget: "), state.summary, question, status)
-    rows = [
-        ("status", f"**{status}**"),
-        ("proof", said and f"{said}{files}; more: `clew proof {state.goal_id}`"),
-        ("note", inline(words.passed_before(state.passed_before))),
-        ("reason", "" if told else inline(state.reason)),
-        ("summary", inline(state.summary)),
-        ("progress", percent(state.goal.progress())),
-        ("accepted", local(state.accepted_at)),
-        ("last change", local(state.updated_at)),
-        ("workspace", code(state.spec.workspace) if state.spec.workspace else ""),
-        ("agent", inline(state.spec.agent)),
-        ("actions", f"{state.actions_total} allowed, {state.loops.blocked_total} refused"),
-        ("iterations", str(state.iteration)),
-        ("unknown front-matter keys (ignored)", ", ".join(map(inline, state.spec.unknown_keys))),
-    ]
-    return "\n".join(f"- {name}: {value}" for name, value in rows if value)
-
-
-def _is_asked(state: State) -> bool:
-    return state.goal.status == GoalStatus.BLOCKED
+def _facts(state: State, detail: GoalDetail) -> str:
+    made, (head, why) = state.proofs.made, because(detail)
+    known = {name: inline(text) for name, text in facts(detail).items()}
+    known["workspace"] = code(state.spec.workspace) if state.spec.workspace else ""
+    rows = {
+        "status": f"**{standing(detail)}**",
+        head: inline(why),
+        "summary": "" if is_told(state.summary, why) else inline(state.summary),
+        "progress": percent(state.goal.progress()),
+        **known,
+        "files of the proof": ", ".join(map(code, made.files)) if made else "",
+        "last change": local(state.updated_at),
+        "actions": f"{state.actions_total} allowed, {state.loops.blocked_total} refused",
+        "iterations": str(state.iteration),
+        "unknown front-matter keys (ignored)": ", ".join(map(inline, state.spec.unknown_keys)),
+    }
+    return "\n".join(f"- {name}: {text}" for name, text in rows.items() if text)
 
 
 def _question(state: State) -> list[str]:
-    if not _is_asked(state):
+    if state.goal.status != GoalStatus.BLOCKED:
         return []
     question = state.question or "How should it go on?"
     command = ["", f"    {answer(state)}"] if "`clew " not in question else []
     return [quoted(question, QUESTION_CHARS), *command]
 
 
-def _tree(state: State) -> list[str]:
-    lines = []
-    for task in state.goal.tasks:
-        lines.append(f"- {_mark(task.status, state)} {inline(task.description)}")
-        lines += [f"  {line}" for one in task.subtasks for line in _subtask(state, one)]
-    return lines
+def _tree(detail: GoalDetail) -> Iterator[str]:
+    for task in tree(detail):
+        yield f"- {task.mark} {inline(task.text)}{_in_brackets(task.done)}"
+        for one in task.steps:
+            yield f"  - {one.mark} {one.number} {inline(one.text)}{_in_brackets(one.done)}"
+            yield from (f"    {head}{inline(text)}" for head, text in one.notes)
 
 
-def _mark(status: str, state: State) -> str:
-    return f"[{goal_view.MARKS[goal_view.step_status(status, state.goal.status)]}]"
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
-def _subtask(state: State, subtask: Subtask) -> list[str]:
-    counts = {"proposed action": subtask.actions_total, "failed attempt": subtask.attempts}
-    notes = ", ".join(_counted(count, what) for what, count in counts.items() if count)
-    suffix = f" ({notes})" if notes else ""
-    lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
-    if subtask.summary and not is_told(subtask.summary, state.summary):
-        lines.append(f"  {inline(subtask.summary)}")
-    lines += [f"  found: {inline(text)}" for text in subtask.insights]
-    failure = subtask.last_failure if subtask.status != StepStatus.COMPLETED else ""
-    if failure and not is_told(failure, state.reason, state.question, state.summary):
-        lines.append(f"  last failure: {inline(failure)}")
-    return lines
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _checks(state: State) -> list[str]:
-    """Return the checks with their results; how to add some where a completed goal has none."""
-    names = {**state.proofs.checks, **state.spec.checks}
-    if not names and state.goal.status == GoalStatus.COMPLETED:
-        suggested = (f"- suggested: {code(cmd)}" for cmd in state.proofs.suggested.values())
-        return [HOW_TO_CHECK, "", *suggested]
-    return [_check(state, name, state.proofs.checks.get(name)) for name in names]
-
-
-def _check(state: State, name: str, check: CheckResult | None) -> str:
-    cmd = state.spec.checks.get(name, "")
-    named = f"{inline(name)} ({code(cmd, CHECK_CHARS)})" if cmd else inline(name)
-    if check is None:
-        return f"- [ ] {named}: not run"
-    ends = "" if check.passed else both_ends(one_line(check.output), CHECK_CHARS)
-    how = "passed" if check.passed else "failed"
-    how += ", as before any work: it proves nothing" if name in state.passed_before else ""
-    output = f": {inline(ends, 2 * CHECK_CHARS)}" if ends else ""
-    return f"- [{'x' if check.passed else ' '}] {named}: {how}{output}"
+def _checks(detail: GoalDetail) -> Iterator[str]:
+    """Yield the checks with their results; how to add some where a completed goal has none."""
+    for one in checks(detail):
+        command = _in_brackets(one.command and code(one.command, CHECK_CHARS))
+        ends = inline(both_ends(one_line(one.output), CHECK_CHARS), 2 * CHECK_CHARS)
+        said = f": {ends}" if ends else ""
+        yield f"- [{'x' if one.passed else ' '}] {inline(one.name)}{command}: {one.how}{said}"
+    yield from (f"- {word}{code(cmd) if cmd else ''}" for word, cmd in unchecked(detail))
 
 
 def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
@@ -203,12 +160,12 @@ def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
         return [f"not known: {inline(known.missing)}"] if known.missing else []
     if files is None:
         return [f"not known: the snapshots could not be read (`clew diff {state.goal_id}`)"]
-    total = f"{_counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
+    total = f"{words.counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
     lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
     if (more := len(files) - FILES_SHOWN) > 0:
         lines.append(f"- … {more} more")
     if known.left_out:
-        count = _counted(known.left_out, "file")
+        count = words.counted(known.left_out, "file")
         lines += ["", f"{count} too large or not readable: changes there are not known"]
     return lines
 
@@ -227,7 +184,7 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
 
 def _tried(state: State, actions: Entries) -> list[str]:
     left_out = state.actions_total + state.loops.blocked_total - len(state.in_flight) - len(actions)
-    earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
+    earlier = f"- … {words.counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
     lines = [earlier] if left_out > 0 else []
     for action in actions:
         shown = code(words.action_text(action["name"], action["args"]))
@@ -254,36 +211,13 @@ def _loop(entry: Mapping[str, Any]) -> str:
     return f"- {at}: {words.loop(entry['kind'])}{what}{often}{said}"
 
 
-def _restarts(state: State) -> list[str]:
-    continued = state.attempts.actions_granted > 0
-    failed = [
-        f"- {t}.{s} {words.failed_times(subtask.attempts, continued=continued)}"
-        for t, task in enumerate(state.goal.tasks, 1)
-        for s, subtask in enumerate(task.subtasks, 1)
-        if subtask.attempts
-    ]
-    again = [f"- {inline(words.rerun_text(asdict(one)))}" for one in state.attempts.reruns]
-    begun = state.attempts.fresh_starts[-FRESH_STARTS_SHOWN:]
-    total = [f"- fresh starts: {state.attempts.total}"] if begun else []
-    known = [f"- restarts: {state.restarts}"]
-    known += [WORKERS.format(state.epoch)] if state.epoch > state.restarts + 1 else []
-    return [*known, *again, *failed, *total, *map(_fresh_start, begun)]
-
-
-def _fresh_start(one: AttemptState) -> str:
-    place = f"{one.place[0] + 1}.{one.place[1] + 1}"
-    ground = goal_view.ground_facts(one.restored, one.kept, one.left)
-    facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
-    ended = f"attempt {one.number - 1} ended: {inline(words.ending(one.reason))}"
-    return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
-
-
-def _spent(state: State) -> list[str]:
-    cost = state.cost
-    if not cost.calls:
-        return [f"- working time: {cost.active_s:.1f} s"]
-    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
-    return [
-        f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in {_counted(cost.calls, 'LLM call')}",
-        f"- tokens: {cost.tokens}: {split}",
-    ]
+def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
+    yield f"- restarts: {state.restarts}"
+    if state.epoch > state.restarts + 1:
+        yield WORKERS.format(state.epoch)
+    yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])
+    begun = detail["attempts"][-FRESH_STARTS_SHOWN:]
+    if begun:
+        yield f"- fresh starts: {state.attempts.total}"
+    for one in begun:
+        yield f"  - {'; '.join(word + inline(text) for word, text in fresh_start(one))}"

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-from clew_daemon.reading.goal_list import stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
-from clew_daemon.reading.sanitize import clean, counted, duration, short
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_status import status_view
-from clew_daemon.record.goal_view import MARKS, GoalView, ground_facts, standing
+from clew_daemon.record.goal_view import MARKS, GoalView, ground_facts, standing, stands_for
 from clew_shared.core.questions import last_said
 from clew_shared.proof import label
 from clew_shared.record import events as ev
@@ -129,13 +128,12 @@ def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
             gone = "its snapshots are gone" if event.removed else gone
             title, style = f"{gone}: {_cut(event.reason)}", "yellow"
         case ev.UndoStarted():
-            files = counted(event.entries, "file")
-            title = f"undo: {files} to restore"
-            title = f"restoring {files} for the next attempt" if event.scope == "attempt" else title
+            what = "next attempt" if event.scope == "attempt" else "undo"
+            title = f"{what}: {words.counted(event.entries, 'file')} to put back or remove"
         case ev.UndoFinished():
             what = "undo" if state.snapshots.counts else "next attempt"
             left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
-            title = f"{what}: {counted(event.restored, 'file')} restored{left}"
+            title = f"{what}: {words.put_back(event.restored)}{left}"
     return _say(title, style)
 
 
@@ -146,8 +144,8 @@ def _of_work(event: ev.Event, state: State) -> Entry:
     match event:
         case ev.Planned():
             again = "replanned" if event.replan else "planned"
-            subtasks = counted(sum(len(task.subtasks) for task in event.tasks), "subtask")
-            title, style = f"{again}: {counted(len(event.tasks), 'task')}, {subtasks}", ""
+            subtasks = words.counted(sum(len(task.subtasks) for task in event.tasks), "subtask")
+            title, style = f"{again}: {words.counted(len(event.tasks), 'task')}, {subtasks}", ""
         case ev.SubtaskStarted():
             title = f"[{MARKS['in_progress']}] {step}"
         case ev.SubtaskEnded():
@@ -179,7 +177,7 @@ def _of_action(event: ev.Event, state: State) -> Entry:
                 detail = words.why_refused(event.reason, count, last_said(state, event.signature))
                 title, style = f"{title} refused", "magenta"
         case ev.ActionFinished():
-            title = f"#{event.of} {event.result}, {duration(event.duration_s)}"
+            title = f"#{event.of} {event.result}, {words.duration(event.duration_s)}"
             style, detail = RESULT_STYLE.get(event.result, ""), event.head
         case ev.ActionInterrupted():
             why = short(words.cut_off(event.reason))

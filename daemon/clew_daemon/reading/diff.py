@@ -13,7 +13,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.comparison import ChangedFile, Comparison, comparison
 from clew_daemon.record.goal_status import path_view
 from clew_daemon.undo.planning import Rows, Span, Spans, UndoRefused
@@ -26,6 +26,7 @@ from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning
+from clew_shared.text.words import counted
 
 Position = tuple[int, int]  # a task's index and that of a subtask in it, from 0
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.errors import TO_START
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
-from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
-from clew_daemon.record.goal_view import PAUSED, STOPPED, GoalList, GoalView, Part, standing
-from clew_shared.record.moment import local, roughly
+from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.record.goal_view import STOPPED, GoalList, GoalView, Part, standing, stands_for
+from clew_shared.record.moment import roughly
 from clew_shared.text.plain import percent
-from clew_shared.text.words import times
+from clew_shared.text.words import counted, duration, thousands, times
 
 if TYPE_CHECKING:
     from clew_daemon.ledger.lock import Holder
@@ -45,21 +45,6 @@ def status_style(goal: GoalView) -> str:
     """Return the style of a goal's status."""
     is_unverified = goal["status"] == "completed" and goal["verified"] is False
     return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
-
-
-def stands_for(goal: GoalView) -> str:
-    """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
-    if standing(goal) == PAUSED:
-        return "until `clew continue`"
-    if standing(goal) == STOPPED:
-        return goal["reason"] or "continues when the daemon runs"
-    if waiting := goal["waiting"]:
-        what = waiting["for"].removeprefix("waits for ").removeprefix("waits ")
-        if what.startswith("until "):  # it waits for nothing else
-            return f"until {local(what.removeprefix('until '))}"
-        until = waiting["until"] if "until" not in what else None
-        return f"{what} (until {local(until)})" if until else what
-    return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed", "cancelled") else ""
 
 
 def now_text(goal: GoalView, at: float) -> str:

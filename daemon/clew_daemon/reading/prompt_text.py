@@ -18,7 +18,7 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns
 from clew_daemon.reading.queries import open_ledger
-from clew_daemon.reading.sanitize import clean, counted, thousands
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.goal_limits import present_agent
 from clew_daemon.record.hello import hello_answer
 from clew_daemon.record.store import PastEvents, state_of
@@ -31,7 +31,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
-from clew_shared.text.words import ending
+from clew_shared.text.words import counted, ending, thousands
 from clew_shared.wire.hello import HelloAnswer
 
 FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")

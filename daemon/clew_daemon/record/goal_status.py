@@ -90,15 +90,20 @@ def _waiting(state: State, now: float, waits: str) -> Part | None:
 
 
 def goal_detail(
-    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
+    state: State,
+    now: float = 0.0,
+    waits: str = "",
+    *,
+    stuck: bool = False,
+    actions: bool = True,
 ) -> GoalDetail:
-    """Return one goal in full; `subtask_details` are apart from the tree, whose shape is fixed."""
+    """Return one goal in full, its tree without `actions` faster; `subtask_details` are apart: its shape is fixed."""
     cost, proofs, known = state.cost, state.proofs, state.snapshots
     undo = {"undo": "under way" if known.undoing else "done" if known.undone else None}
     counts = same(cost, "calls", "tokens", "tokens_in", "tokens_out", "tokens_cached")
     return {
         **status_view(state, now, waits, stuck=stuck),
-        "goal": goal_view(state.goal),
+        "goal": goal_view(state.goal, actions=actions),
         "current_task_idx": state.current_task_idx,
         "current_subtask_idx": state.current_subtask_idx,
         "in_flight": list(map(_flight_view, state.in_flight.values())),

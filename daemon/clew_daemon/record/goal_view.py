@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, final
 
 from clew_shared.proof.label import words
+from clew_shared.record.moment import local
+from clew_shared.text.words import put_back
 
 Part = Mapping[str, Any]  # of a view; its keys are in `goal_status`
 
@@ -128,18 +130,13 @@ def after_failure(goal: str, agent: str | None) -> list[str]:
 
 
 def ground_facts(restored: int, kept: str | None, left: Sequence[str]) -> list[str]:
-    """Return what became of the workspace before an attempt: restored files, why not others, those that were left."""
+    """Return what became of the workspace before an attempt: files put back, why not others, those that were left."""
     facts = {
-        f"{restored} {'file' if restored == 1 else 'files'} restored": restored,
-        f"not restored: {kept}": kept,
+        put_back(restored): restored,
+        f"not put back: {kept}": kept,
         f"left as they are: {', '.join(left)}": left,
     }
     return [text for text, applies in facts.items() if applies]
-
-
-def step_status(status: str, goal: str) -> str:
-    """Return the status of a task or a subtask as people read it, in a goal of this status."""
-    return AT_REST.get(goal, status) if status == "in_progress" else status
 
 
 def is_told(text: str, *others: str | None) -> bool:
@@ -162,3 +159,28 @@ def standing(goal: GoalView) -> str:
     elif made:
         status += f", {words(made['label'], made['why'], made['accepted'])}"
     return f"{status}, then undone" if goal.get("undone") else status
+
+
+def stands_for(goal: GoalView) -> str:
+    """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
+    if standing(goal) == PAUSED:
+        return "until `clew continue`"
+    if standing(goal) == STOPPED:
+        return goal["reason"] or "continues when the daemon runs"
+    if waiting := goal["waiting"]:
+        what = waiting["for"].removeprefix("waits for ").removeprefix("waits ")
+        if what.startswith("until "):  # it waits for nothing else
+            return f"until {local(what.removeprefix('until '))}"
+        until = waiting["until"] if "until" not in what else None
+        return f"{what} (until {local(until)})" if until else what
+    return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed", "cancelled") else ""
+
+
+def because(goal: GoalView) -> tuple[str, str]:
+    """Return `waits` or `reason`, and what a goal waits for, or why it stopped; "" twice where its question says it."""
+    if waiting := goal["waiting"]:
+        return "waits", f"{stands_for(goal)}, since {local(waiting['since'])}"
+    reason = stands_for(goal) if goal["status"] in ("blocked", "failed", "cancelled") else ""
+    asked = goal["question"] if goal["status"] == "blocked" else ""
+    is_said = not reason or is_told(reason.removeprefix("budget: "), asked)
+    return ("", "") if is_said else ("reason", reason)

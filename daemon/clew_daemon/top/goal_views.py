@@ -13,11 +13,11 @@ from clew_daemon.reading.diff import STYLES, shown_diff
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import RESULT_STYLE, Line
 from clew_daemon.reading.prompt_text import InspectedPrompt, inspected, turn_lines
-from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalDetail
 from clew_daemon.record.timeline import Lane, RefusedAction, Timeline
 from clew_daemon.top.screens import GoalViewScreen
-from clew_shared.text.words import ending
+from clew_shared.text.words import counted, ending
 
 NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 8, 20, 10
 TURNS_SHOWN, REFUSALS_SHOWN = 5, 5

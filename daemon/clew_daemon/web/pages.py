@@ -34,8 +34,9 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
-from clew_daemon.reading.sanitize import clean, counted, short, thousands
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalDetail, is_told, standing
+from clew_daemon.record.goal_words import checks, fresh_start, tree, unchecked
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
@@ -61,13 +62,15 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
-    made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
+    made.filters |= {"thousands": words.thousands, "short": short, "changed": changed_text}
     made.filters |= {"standing": standing, "doing": doing, "percent": percent}
     made.filters |= {"now": lambda goal: now_text(goal, time.time())}
     made.filters |= {"ending": words.ending, "text": shown_action, "is_told": is_told}
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
     made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
-    made.globals |= {"counted": counted}
+    made.filters |= {"tree": tree, "checks": checks, "unchecked": unchecked}
+    made.filters |= {"fresh_start": fresh_start}
+    made.globals |= {"counted": words.counted}
     return made
 
 

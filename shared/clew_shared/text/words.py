@@ -129,6 +129,41 @@ def loop(kind: str) -> str:
     return LOOPS.get(kind, kind)
 
 
+def counted(count: int, one: str) -> str:
+    """Return a count with its noun: `1 goal`, `2 goals`."""
+    return f"{count} {one}{'' if count == 1 else 's'}"
+
+
+def put_back(count: int, removed: int | None = None) -> str:
+    """Return what became of the files of an undo: `3 files put back, 2 removed`; how many of each may be unknown."""
+    if removed is None:
+        return f"{counted(count, 'file')} put back or removed"
+    kept = count - removed
+    parts = [f"{counted(kept, 'file')} put back"] if kept or not removed else []
+    parts += [f"{removed if kept else counted(removed, 'file')} removed"] if removed else []
+    return ", ".join(parts)
+
+
+def duration(seconds: float, *, whole: bool = False) -> str:
+    """Return a time in its two largest units: `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`; `whole` drops tenths."""
+    seconds = int(seconds) if whole else round(seconds, 1)
+    if seconds < 60:
+        return f"{seconds} s" if whole else f"{seconds:.1f} s"
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days} d {hour} h"
+    return f"{hours} h {minute} min" if hours else f"{minutes} min {second} s"
+
+
+def thousands(count: int) -> str:
+    """Return a number of tokens in about three digits: `812`, `3.4k`, `34k`."""
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 9_950 else f"{count / 1000:.0f}k"
+
+
 def times(count: int) -> str:
     """Return how often, as in `once`, `twice`, `3 times`."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

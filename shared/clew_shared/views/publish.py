@@ -40,17 +40,20 @@ def same(of: object, *names: str) -> View:
     return {name: getattr(of, name) for name in names}
 
 
-def goal_view(goal: Goal) -> View:
+def goal_view(goal: Goal, *, actions: bool = True) -> View:
     both = ("description", "status")
-    tasks = [{**same(t, *both), "subtasks": [*map(_subtask_view, t.subtasks)]} for t in goal.tasks]
+    tasks = [
+        {**same(t, *both), "subtasks": [_subtask_view(one, actions) for one in t.subtasks]}
+        for t in goal.tasks
+    ]
     return {**same(goal, *both), "tasks": tasks}
 
 
-def _subtask_view(one: Subtask) -> View:
+def _subtask_view(one: Subtask, actions: bool) -> View:
     return {
         **same(one, "description", "status", "attempts", "actions_total"),
         "last_failure": one.last_failure or None,
-        "actions": list(map(action_view, one.actions)),
+        "actions": list(map(action_view, one.actions)) if actions else [],
     }
 
 

@@ -19,12 +19,13 @@ from clew_daemon.ledger.verify import copy, remove
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import show
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.record import home, lost_record
 from clew_shared.files import sync
 from clew_shared.ledger.errors import LedgerCorrupt, LedgerError
 from clew_shared.ledger.reader import Reader
 from clew_shared.ledger.schema import APPLICATION_ID
+from clew_shared.text.words import counted
 
 MB = 1 << 20
 

@@ -20,11 +20,11 @@ from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, print_lines, show
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_shared.config.agent_tables import CliAgentSettings, CommandAgentSettings, LlmAgentSettings
 from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.text.redact import redact
-from clew_shared.text.words import log_in
+from clew_shared.text.words import counted, log_in
 from clew_shared.wire.nursery import SandboxReport
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}

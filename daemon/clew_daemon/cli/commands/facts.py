@@ -21,13 +21,13 @@ from clew_daemon.reading.client import NoDaemon, call
 from clew_daemon.reading.errors import TO_START, CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import ledger_if_any, refuse_lost_ledger
-from clew_daemon.reading.sanitize import counted
 from clew_daemon.record.lost_record import lacking
 from clew_shared.config.settings import SettingsError
 from clew_shared.config.tables import Settings
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.record.moment import local
 from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
+from clew_shared.text.words import counted
 from clew_shared.wire.nursery import SandboxReport
 
 Level = Literal["ok", "note", "warn", "fail"]  # note: what only some uses of clew need to know

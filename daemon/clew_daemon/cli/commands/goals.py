@@ -18,9 +18,10 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals, goal_state, one_goal
-from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalList, OneGoal
 from clew_shared.record.moment import local
+from clew_shared.text.words import counted
 
 RECENT = 10  # how many goals that have ended the list shows
 ARGS_CHARS = 120  # The length to which an action's arguments are shortened in its line; `clew show` has them whole

@@ -24,9 +24,10 @@ from clew_daemon.reading.client import ask, call
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
-from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.sanitize import clean, short
 from clew_shared.config.settings import SettingsError, dotted, flatten, load
 from clew_shared.exit_codes import ExitCode
+from clew_shared.text.words import counted
 
 
 @parameters.command()

@@ -14,8 +14,9 @@ from clew_daemon.reading.client import call
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_state, open_ledger
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
+from clew_shared.text.words import counted
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 FILE_BYTES_MAX = 1 << 20

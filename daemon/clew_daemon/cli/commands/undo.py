@@ -14,8 +14,9 @@ from clew_daemon.reading.client import NoAnswer, call
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, columns, on_terminal, print_json, print_lines, show
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.undo.view import MovedView, NameView, UndoView
+from clew_shared.text.words import counted, put_back
 
 DEADLINE_S = 1800.0  # How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries
 
@@ -146,13 +147,10 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     why = "it was changed while the undo went on"
     changed = [cast("NameView", {**one, "reason": why}) for one in answer["changed"]]
     faults = [*changed, *answer["failed"]]
-    removed = answer.get("removed", 0)  # a daemon of an earlier version does not say it
-    back = answer["restored"] - removed
-    parts = [f"{counted(back, 'file')} put back"] if back or not removed else []
-    parts += [f"{removed if back else counted(removed, 'file')} removed"] if removed else []
+    done = put_back(answer["restored"], answer.get("removed"))  # an earlier daemon does not say it
     ended = [
         *_rows("Not restored:", faults, len(faults), action=False),
-        _bold(f"{', '.join(parts)} in {clean(answer['workspace'])}.", "green"),
+        _bold(f"{done} in {clean(answer['workspace'])}.", "green"),
     ]
     if answer["resumed"]:
         return [_bold(f"The undo of {_what(answer)} was interrupted, and is complete now."), *ended]

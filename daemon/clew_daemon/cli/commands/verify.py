@@ -13,7 +13,7 @@ from clew_daemon.ledger.verify import LedgerFault, VerifyReport
 from clew_daemon.ledger.verify import verify as verify_record
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
-from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.reader import EventRow, Reader
@@ -29,6 +29,7 @@ from clew_shared.record.codec import (
 )
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
+from clew_shared.text.words import counted
 
 
 @parameters.reading()
