@@ -27,7 +27,7 @@ from clew_shared.ledger.reader import Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, dump
 from clew_shared.record.state import State
-from clew_shared.text.words import RESULTS
+from clew_shared.text.words import outcome, times
 
 MAX_ACTIONS = 1000
 ECHO = re.compile(r"(?:sleep [\d.]+; )?echo (\S+) >> (\S+)$")
@@ -164,10 +164,10 @@ def report_is_true(clew: Clew, told: Told) -> None:
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
     assert f"- status: **{standing(status_view(state))}**" in text, text
-    assert f"- restarts: {state.restarts}\n" in text, text
+    assert f"- worker died: {times(state.restarts)}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
-        result = RESULTS.get(deed.result, deed.result)
-        assert re.search(rf"^- {deed.seq} .* → {re.escape(result)}", text, re.MULTILINE), (
+        result = re.escape(outcome(deed.result))
+        assert re.search(rf"^- #{deed.seq} .* → {result}", text, re.MULTILINE), (
             deed,
             text,
         )

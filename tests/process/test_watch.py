@@ -78,7 +78,7 @@ def test_every_action_appears_with_its_output_however_short_it_was(clew, watchin
     for number, action in enumerate(actions):
         one = f"{goal}: #{action['seq']}"
         assert [line for line in seen.lines if line.startswith(f"{one} echo")]
-        ended = [line for line in seen.lines if line.startswith(f"{one} success")]
+        ended = [line for line in seen.lines if line.startswith(f"{one} worked")]
         assert len(ended) == 1
         assert ended[0].endswith(f": number {number}")
     assert f"{goal}: completed, unverified 100%" in seen.lines
@@ -97,7 +97,7 @@ def test_ctrl_c_leaves_the_goal_running_and_says_how_to_see_it_again(clew, watch
     again.until(f"{goal}: in_progress 0%")
     gate(clew, goal).touch()
     assert again.end() == 0
-    assert again.until("success").endswith(": went on")
+    assert again.until("worked").endswith(": went on")
     assert f"{goal}: completed, unverified 100%" in again.lines
 
 

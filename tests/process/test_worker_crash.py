@@ -144,7 +144,7 @@ def test_a_runbooks_step_that_was_cut_off_runs_again_at_a_persons_word_only_and_
     [again] = json.loads(clew.cli("status", goal, "--json"))["goal"]["reruns"]
     assert (again["times"], again["results"]) == (2, ["interrupted"])
     assert "ran twice: #" in clew.cli("status", goal)
-    assert "success, 2nd run" in clew.cli("history", goal)
+    assert "worked, 2nd run" in clew.cli("history", goal)
     clew.until(lambda: "ran twice: #" in clew.report(goal), "the report says so")
 
 

@@ -103,7 +103,7 @@ def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):
 def test_a_history_in_lines_reads_no_output(clew, home, monkeypatch):
     monkeypatch.setattr(pages, "output_text", None)
     code, out, _ = clew("--home", home, "history", MATHX)
-    assert (code, out.count("failure")) == (0, 2)
+    assert (code, out.count("failed")) == (0, 2)
 
 
 @pytest.mark.parametrize(("goal", "refused"), [(MATHX, 2), (OTHER, 0)])

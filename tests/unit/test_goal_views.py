@@ -196,7 +196,15 @@ PROVEN = [
     ev.ProofMade(label="proven", world="w"),
     ev.GoalEnded(status="completed", verified=True),
 ]
-UNDONE = ev.UndoStarted(scope="goal", first=1), ev.UndoFinished(of=1, restored=1)
+
+
+def undone(*scopes):
+    both = [
+        (ev.UndoStarted(scope=one, first=1), ev.UndoFinished(of=1, restored=1)) for one in scopes
+    ]
+    return [*PROVEN, *(event for pair in both for event in pair)]
+
+
 SITUATIONS = {  # what has happened, and how it stands and why, in the same words wherever people look
     "at work": ([], "in_progress", ""),
     "waiting": ([ev.GoalWaiting(reason="the endpoint")], "waiting", "the endpoint"),
@@ -207,7 +215,9 @@ SITUATIONS = {  # what has happened, and how it stands and why, in the same word
         "check ok fails",
     ),
     "proven": (PROVEN, "completed, proven", ""),
-    "undone": ([*PROVEN, *UNDONE], "proven, then undone", ""),
+    "undone": (undone("goal"), "proven, then undone", ""),
+    "one subtask": (undone("subtask"), "proven, then partly undone", ""),
+    "reverted": (undone("goal", "subtask", "undo", "undo", "subtask"), "then partly undone", ""),
     "unverified": ([ev.GoalEnded(status="completed")], "completed, unverified", ""),
     "changed tests": (
         [PASSED, ev.ProofMade(label="changed_tests", world="w"), ev.GoalBlocked(**ASKED)],

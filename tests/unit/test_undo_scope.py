@@ -102,7 +102,7 @@ def folded(goal):
 def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     restored(goal)
     assert Spans(goal.rows).undo_in_force(Spans(goal.rows).of((0, 0))) is None
-    assert folded(goal).snapshots.undone == 0
+    assert folded(goal).snapshots.undone == ()
 
 
 def test_an_attempt_after_a_restore_believes_in_no_world(goal):

@@ -68,7 +68,9 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
-WORKERS = "- workers: {} (also after a stop, a death of the daemon, or a new attempt: these are no restarts)"
+WORKERS = (
+    "- workers: {} (a new one, too, after a stop, a death of the daemon, and for a new attempt)"
+)
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 
@@ -188,8 +190,7 @@ def _tried(state: State, actions: Entries) -> list[str]:
     lines = [earlier] if left_out > 0 else []
     for action in actions:
         shown = code(words.action_text(action["name"], action["args"]))
-        result = words.RESULTS.get(action["result"], action["result"])
-        lines.append(f"- {action['seq']} {shown} → {result}")
+        lines.append(f"- #{action['seq']} {shown} → {words.outcome(action['result'])}")
     return lines
 
 
@@ -212,7 +213,7 @@ def _loop(entry: Mapping[str, Any]) -> str:
 
 
 def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
-    yield f"- restarts: {state.restarts}"
+    yield f"- worker died: {words.times(state.restarts)}"
     if state.epoch > state.restarts + 1:
         yield WORKERS.format(state.epoch)
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])

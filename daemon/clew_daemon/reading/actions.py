@@ -98,9 +98,9 @@ def hint_of(instance: Instance, goal: str, action: Action) -> str:
 def action_lines(goal: str, action: Action, hint: str = "") -> list[Line]:
     """Return the lines of an action; its whole output comes last, `hint` is why it may have failed."""
     from clew_shared.record.moment import local
-    from clew_shared.text.words import cut_off, ordinal
+    from clew_shared.text.words import cut_off, ordinal, outcome
 
-    result, is_refused = action["result"] or "running", action["verdict"] == "blocked"
+    result, is_refused = action["result"] or "", action["verdict"] == "blocked"
     is_cut_off = result == "interrupted"
     facts = {
         "goal": f"{goal}, subtask {place(action)}, epoch {action['epoch']}",
@@ -118,7 +118,7 @@ def action_lines(goal: str, action: Action, hint: str = "") -> list[Line]:
         "perhaps": hint,
     }
     head = (f"#{action['seq']}  {clean(action['name'])}  ", "bold")
-    lines: list[Line] = [[head, (result, RESULT_STYLE.get(result, ""))]]
+    lines: list[Line] = [[head, (outcome(result), RESULT_STYLE.get(result, ""))]]
     for name, value in facts.items():
         lines += paragraph(f"{name}: ", value) if value else []
     lines.append([("arguments:", "bold")])

@@ -111,6 +111,14 @@ _NEXT = {
 }
 
 
+_UNDOS = {
+    "goal": "undo",
+    "subtask": "undo of a subtask",
+    "undo": "undo reverted",
+    "attempt": "next attempt",
+}
+
+
 def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
     title, style, begun = "", "dim", state.attempts.fresh_starts[-1:]
     match event:
@@ -128,12 +136,10 @@ def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
             gone = "its snapshots are gone" if event.removed else gone
             title, style = f"{gone}: {_cut(event.reason)}", "yellow"
         case ev.UndoStarted():
-            what = "next attempt" if event.scope == "attempt" else "undo"
-            title = f"{what}: {words.counted(event.entries, 'file')} to put back or remove"
+            title = f"{_UNDOS[event.scope]}: {words.counted(event.entries, 'file')} to put back or remove"
         case ev.UndoFinished():
-            what = "undo" if state.snapshots.counts else "next attempt"
             left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
-            title = f"{what}: {words.put_back(event.restored)}{left}"
+            title = f"{_UNDOS.get(state.snapshots.scope, 'undo')}: {words.put_back(event.restored)}{left}"
     return _say(title, style)
 
 
@@ -177,7 +183,7 @@ def _of_action(event: ev.Event, state: State) -> Entry:
                 detail = words.why_refused(event.reason, count, last_said(state, event.signature))
                 title, style = f"{title} refused", "magenta"
         case ev.ActionFinished():
-            title = f"#{event.of} {event.result}, {words.duration(event.duration_s)}"
+            title = f"#{event.of} {words.outcome(event.result)}, {words.duration(event.duration_s)}"
             style, detail = RESULT_STYLE.get(event.result, ""), event.head
         case ev.ActionInterrupted():
             why = short(words.cut_off(event.reason))

@@ -38,7 +38,7 @@ def status_view(
     """Return an entry of `clew status --json`; a queued goal `waits` for something, `stuck`: a person must end that."""
     task, subtask, made = state.task, state.subtask, state.proofs.made
     memory, told = state.loops.scope.memory, ("label", "why", "accepted", "seconds")
-    at_work = state.goal.status == GoalStatus.IN_PROGRESS
+    at_work, undone = state.goal.status == GoalStatus.IN_PROGRESS, state.snapshots.undone
     return {
         "id": state.goal_id,
         "description": state.goal.description,
@@ -51,7 +51,8 @@ def status_view(
         "restarts": state.restarts,
         "iteration": state.iteration,
         "verified": state.verified,
-        "undone": state.goal.status == GoalStatus.COMPLETED and state.snapshots.undone > 0,
+        "undone": state.goal.status == GoalStatus.COMPLETED and bool(undone),
+        "undone_in_part": bool(undone) and "goal" not in undone,
         "paused": state.paused,
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "blocked_total": state.loops.blocked_total,

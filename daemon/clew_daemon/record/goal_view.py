@@ -36,6 +36,7 @@ class GoalView(TypedDict):
     agent: str
     attempt: int
     undone: bool  # after it was completed
+    undone_in_part: NotRequired[bool]  # only subtasks; not of a daemon of an earlier version
     passed_before: list[str]
     proof: Part | None
     tokens: int
@@ -158,7 +159,8 @@ def standing(goal: GoalView) -> str:
         status += ", unverified"
     elif made:
         status += f", {words(made['label'], made['why'], made['accepted'])}"
-    return f"{status}, then undone" if goal.get("undone") else status
+    part = "partly " if goal.get("undone_in_part") else ""
+    return f"{status}, then {part}undone" if goal.get("undone") else status
 
 
 def stands_for(goal: GoalView) -> str:

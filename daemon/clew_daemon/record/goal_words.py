@@ -48,6 +48,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
     sent, spent = cost["tokens_in"], f"{words.thousands(cost['tokens_out'])} out"
     cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
     llm = f"{words.counted(cost['calls'], 'call')}, {words.thousands(sent)} tokens in{cached}, {spent}"
+    undo = detail["snapshots"]["undo"]
     ago = f", {words.duration(age_s, whole=True)} ago" if age_s else ""
     proof = label.words(made["label"], made["why"], made["accepted"]) if made else ""
     found = {
@@ -58,7 +59,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
         "ended": local(detail["ended_at"]) if detail["ended_at"] else "",
         "working time": words.duration(cost["active_s"]) if cost["active_s"] else "",
         "LLM": f"{llm}, {cost['llm_s']:.1f} s" if cost["calls"] else "",
-        "undo": detail["snapshots"]["undo"],
+        "undo": f"{undo}, of subtasks alone" if detail.get("undone_in_part") else undo,
         "proof": f"{proof}; more: `clew proof {detail['id']}`" if made else "",
     }
     return {name: str(text) for name, text in found.items() if text}

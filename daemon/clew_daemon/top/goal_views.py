@@ -17,21 +17,21 @@ from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalDetail
 from clew_daemon.record.timeline import Lane, RefusedAction, Timeline
 from clew_daemon.top.screens import GoalViewScreen
-from clew_shared.text.words import counted, ending
+from clew_shared.text.words import counted, ending, outcome
 
 NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 8, 20, 10
 TURNS_SHOWN, REFUSALS_SHOWN = 5, 5
 TEXT_CHARS = 160
 AT_WORK = "at work"
-# The character of each result, and what it means: nothing depends on colours.
+# The character of each result: nothing depends on colours.
 MARKS = {
-    "success": ("■", "worked"),
-    "running": (">", "running"),
-    "failure": ("x", "failed"),
-    "timeout": ("x", "failed"),
-    "error": ("x", "failed"),
-    "interrupted": ("~", "interrupted"),
-    "blocked": ("▲", "refused"),
+    "success": "■",
+    "running": ">",
+    "failure": "x",
+    "error": "x",
+    "timeout": "t",
+    "interrupted": "~",
+    "blocked": "▲",
 }
 MARGIN = 2
 
@@ -47,7 +47,7 @@ def timeline_lines(
     yield [("worker".ljust(NAME_COLUMNS), "bold"), ("its last actions, in their order", "dim")]
     yield from (_lane_line(lane, room) for lane in found.lanes)
     results = {mark.result for lane in found.lanes for mark in lane.marks}
-    known = {char: text for result, (char, text) in MARKS.items() if result in results}
+    known = {char: outcome(result) for result, char in MARKS.items() if result in results}
     yield [("", "")]
     yield [("   ".join(f"{char} {text}" for char, text in known.items()), "dim")]
     if found.earlier:
@@ -63,7 +63,7 @@ def timeline_lines(
 
 def _lane_line(lane: Lane, room: int) -> Line:
     marks = [mark.result for mark in lane.marks[-room:]]
-    cells = [(MARKS.get(one, "?")[0], RESULT_STYLE.get(one, "cyan")) for one in marks]
+    cells = [(MARKS.get(one, "?"), RESULT_STYLE.get(one, "cyan")) for one in marks]
     name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
     how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
     end = (f"{' ' * (room - len(marks))} {how}", "red" if lane.crashed else "dim")

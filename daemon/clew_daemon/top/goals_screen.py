@@ -25,6 +25,7 @@ from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView
 from clew_daemon.top.screens import BACK, GoalViewScreen, LiveScreen, RowTable, TextPage, line_text
 from clew_shared.record.moment import local
+from clew_shared.text.words import outcome
 
 ENDED_SHOWN, ACTIONS_SHOWN = 200, 200
 TEXT_CHARS, OUTPUT_CHARS = 300, 200_000
@@ -114,11 +115,11 @@ class GoalScreen(GoalViewScreen):
 
 
 def _cells(action: Mapping[str, Any], width: int) -> list[Text]:
-    result = str(action.get("result") or "running")
+    result = str(action.get("result") or "")
     return [
         Text(f"#{action['seq']}"),
         Text(local(action["timestamp"])[-8:] if "timestamp" in action else "", "dim"),
-        Text(result, RESULT_STYLE.get(result, "cyan")),
+        Text(clean(outcome(result)), RESULT_STYLE.get(result, "cyan")),
         Text(took(action) if "duration_s" in action else "", "dim"),
         Text(short(shown_action(action), max(20, min(TEXT_CHARS, width - 45))), no_wrap=True),
     ]

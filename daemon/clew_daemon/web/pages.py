@@ -69,7 +69,7 @@ def environment() -> Environment:
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
     made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
     made.filters |= {"tree": tree, "checks": checks, "unchecked": unchecked}
-    made.filters |= {"fresh_start": fresh_start}
+    made.filters |= {"fresh_start": fresh_start, "outcome": words.outcome, "times": words.times}
     made.globals |= {"counted": words.counted}
     return made
 

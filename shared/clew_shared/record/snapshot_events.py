@@ -83,9 +83,7 @@ class UndoStarted(GoalEvent, frozen=True):
     workspace: Identity | None = None
 
     def into(self, state: State) -> None:
-        # by how much it changes the number of those in force: no person has asked for an attempt's
-        counts = {"undo": -1, "attempt": 0}.get(self.scope, 1)
-        state.snapshots.undoing, state.snapshots.counts = state.seq, counts
+        state.snapshots.undoing, state.snapshots.scope = state.seq, self.scope
 
 
 class UndoFinished(GoalEvent, frozen=True):
@@ -100,9 +98,10 @@ class UndoFinished(GoalEvent, frozen=True):
     def into(self, state: State) -> None:
         known = state.snapshots
         known.undoing = 0
-        if self.restored:
-            known.undone = max(0, known.undone + known.counts)
-            if state.ended and known.counts:
+        if self.restored and known.scope != "attempt":  # no person has asked for an attempt's
+            reverts = known.scope == "undo"
+            known.undone = known.undone[:-1] if reverts else (*known.undone, known.scope)
+            if state.ended:
                 state.reported_seq = 0  # its report says something else now
 
 

@@ -110,8 +110,10 @@ class SnapshotState:
     left_out: int = 0
     missing: str = ""  # why the next one could not be taken
     undoing: int = 0  # the undo that is not complete yet, 0 for none
-    counts: int = 0  # what it adds to `undone`
-    undone: int = 0  # those that restored something and were not reverted
+    scope: str = ""  # what it is about, as in UndoStarted
+    undone: tuple[
+        str, ...
+    ] = ()  # the scopes of those that restored something and were not reverted
 
 
 @dataclass(slots=True)

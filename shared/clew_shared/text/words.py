@@ -60,7 +60,7 @@ WARNINGS = {  # what the agent is warned of
 SAME_ANSWER = "the same answer comes back, whatever it does"  # what the agent is warned of where one answer stays
 # What is found to repeat itself.
 LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "a failure"}
-RESULTS = {  # what came of an action
+RESULTS = {  # what came of an action, as the end of a sentence; `outcome` is the same for a list
     "success": "worked",
     "failure": "failed",
     "error": "failed",
@@ -108,6 +108,13 @@ def cut_off(reason: str) -> str:
     if reason.startswith(("killed by", "exit ")):
         return f"its worker {'was' if reason.startswith('killed') else 'ended with'} {told}"
     return "its worker was stopped" if reason == "stopped" else told
+
+
+def outcome(result: str | None) -> str:
+    """Return what came of an action in a word or two, as in `worked`, `refused`; `running` while that is not known."""
+    return (
+        RESULTS.get(result, result).removeprefix("was ").partition(",")[0] if result else "running"
+    )
 
 
 def refusal(reason: str) -> str:
@@ -165,8 +172,8 @@ def thousands(count: int) -> str:
 
 
 def times(count: int) -> str:
-    """Return how often, as in `once`, `twice`, `3 times`."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    """Return how often, as in `never`, `once`, `twice`, `3 times`."""
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def ordinal(count: int) -> str:
@@ -225,7 +232,8 @@ def rerun_text(rerun: Mapping[str, Any]) -> str:
     """Return which action ran more than once, and what came of each run but the last, as in the view of a goal."""
     place = f"{rerun['task_idx'] + 1}.{rerun['subtask_idx'] + 1} `{rerun['action']}`"
     runs = ", ".join(
-        f"#{seq} {result}" for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
+        f"#{seq} {outcome(result)}"
+        for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
     )
     earlier = "…, " if rerun["times"] > len(rerun["seqs"]) else ""
     return f"{place} ran {times(rerun['times'])}: {earlier}{runs}, then #{rerun['seqs'][-1]}"

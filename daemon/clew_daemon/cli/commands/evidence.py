@@ -81,8 +81,7 @@ def _answered(one: Step) -> str:
     said = clean(both_ends(one_line(one.answer), ANSWER_CHARS)) or _NO_OUTPUT
     if one.result != "success":
         said = clean(words.key_line(one.answer, REASON_CHARS)) if one.answer.strip() else ""
-    result = words.RESULTS.get(one.result, one.result)
-    return f" → {result}{f': {said}' if said else ''}" if one.result else ""
+    return f" → {words.outcome(one.result)}{f': {said}' if said else ''}" if one.result else ""
 
 
 # -- proof

@@ -78,10 +78,10 @@ def history(instance: Instance, goal: str, limit: int) -> Shown:
 
 def _action_row(action: Action, *, attempt: bool) -> Line:
     from clew_daemon.reading.goal_text import shown_action
-    from clew_shared.text.words import ordinal
+    from clew_shared.text.words import ordinal, outcome
 
     run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
-    result = "refused" if action["result"] == "blocked" else clean(action["result"])
+    result = clean(outcome(action["result"]))
     return [
         (f"#{action['seq']}", "dim"),
         (clean(local(action["timestamp"])), "dim"),
