@@ -111,9 +111,7 @@ class SnapshotState:
     missing: str = ""  # why the next one could not be taken
     undoing: int = 0  # the undo that is not complete yet, 0 for none
     scope: str = ""  # what it is about, as in UndoStarted
-    undone: tuple[
-        str, ...
-    ] = ()  # the scopes of those that restored something and were not reverted
+    undone: tuple[str, ...] = ()  # scopes of those that restored something and were not reverted
 
 
 @dataclass(slots=True)
