@@ -22,7 +22,7 @@ from clew_shared.record.spec import Spec
         ("python3 -m pytest -q", Tool("python3", "pytest")),
         ("python3.12 -B -I -m mypy.stubtest x", Tool("python3.12", "mypy.stubtest")),
         ("python3 -m greet", Tool("python3")),
-        ("python3 -m unittest -v", Tool("python3")),
+        ("python3 -m unittest -v", Tool("python3", "unittest")),
         ("python3 -c 'import greet'", Tool("python3")),
         ("test -f x", Tool("test")),
         ("cd a && pytest", Tool("cd")),

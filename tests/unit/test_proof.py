@@ -4,20 +4,21 @@ import base64
 import hashlib
 import os
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
-from clew_shared.proof.checks import Count, count, fewer
 from clew_shared.proof.judges import Patterns, bad_patterns, matcher
 from clew_shared.proof.label import Allowed, Evidence, Run, Seen, label, next_view, words
+from clew_shared.proof.runners import Count, count, fewer
 from clew_worker.executor.proof import tools
 from clew_worker.executor.proof.sources import (
     decided_by,
     deciding,
+    is_all_tests,
     is_data,
     judges,
-    named_tests,
     signs,
     with_old_tests,
 )
@@ -64,11 +65,52 @@ def test_of_a_manifest_only_the_part_judges_that_says_how_things_run(name, old, 
     assert judges(name, before, now, NOT_GIVEN) is expected
 
 
-def test_a_runners_own_config_names_files_of_tests():
-    found = named_tests("pytest.ini", b"[pytest]\npython_files = check_*.py *.py\n")
-    assert found == ["check_*.py"]
-    assert named_tests("package.json", b'{"jest": {"testMatch": ["**/*.do.js"]}}') == ["*.do.js"]
-    assert named_tests("setup.cfg", b"[") == []
+FIXTURE = "@pytest.fixture\ndef c():\n    return 1\n\n"
+SOURCES = {
+    "def _b(): ...\n" + FIXTURE + "\ndef test_c(c):\n    assert c\n": True,
+    "class A(unittest.TestCase):\n    def test_b(self):\n        self.assertTrue(b)": True,
+    "def show_add():\n    assert add(2, 3) == 5\n": True,
+    "def add(): ...\n\ndef test_add():\n    assert add()\n": False,
+    "def test_connection(host):\n    assert host\n    return host.answers()\n": False,
+    "def main():\n    assert sys.argv\n    print(1)\n": False,
+    "def setup_logging(level):\n    assert level\n": False,
+    "const test = require('node:test')\ntest('add', () => assert.equal(add(2, 3), 5))": True,
+    "export const add = 1\nif (import.meta.vitest) {\n  it('adds', () => expect(add).toBe(1))\n}": False,
+}
+
+
+@pytest.mark.parametrize("text", SOURCES)
+def test_a_source_of_nothing_but_tests_is_one_whatever_its_name(text):
+    path = "a.js" if "=>" in text else "a.py"
+    assert is_all_tests(path, text.encode()) is SOURCES[text]
+
+
+MADE_UP = """
+from clew_shared.proof import runners
+
+runners.RUNNERS += (
+    runners.Runner(
+        "zest pyzest", closing=r"^zest: (?P<words>.*)$", files="zest.toml *Zest.py",
+        packages="pyzest", node="zest-*", signs="ZEST_ID",
+    ),
+)
+from pathlib import Path
+from clew_daemon.session.checks import TOOLS, Tool, tool_of
+from clew_shared.proof.runners import Count, count
+from clew_shared.proof.judges import is_judge
+from clew_worker.executor.proof import sources, tools
+
+assert count("zest: 3 passed, 1 failed") == Count(3, 1)
+assert all(map(is_judge, ("a/zest.toml", "aZest.py", "node_modules/zest-run/x.js", "site-packages/pyzest/x.py")))
+assert sources.shadows("pyzest.py") and sources.signs(b"", b"if getenv('ZEST_ID'):")[0]
+Path("e/bin").mkdir(parents=True), Path("e/bin/pyzest").touch()
+assert [*tools.noted(Path(), ["e/"]).tools] == ["e/bin/pyzest"]
+assert "zest" in TOOLS and tool_of("python3 -m pyzest") == Tool("python3", "pyzest")
+"""
+
+
+def test_a_runner_is_added_by_one_record(tmp_path):
+    subprocess.run([sys.executable, "-c", MADE_UP], cwd=tmp_path, check=True)
 
 
 def test_a_new_module_in_the_place_of_a_known_one_judges():
@@ -165,11 +207,16 @@ def test_whose_exit_code_decides_a_check(cmd, expected):
     assert deciding(cmd) == expected
 
 
+DECIDED = {
+    "sh tools/suite.sh": "tools/suite.sh",
+    "checker": "bin/checker",
+    "PATH=$PWD/bin:$PATH python3 -m unittest": "bin/python3",
+}
+
+
 def test_a_file_that_decides_is_named():
-    assert decided_by(["sh tools/suite.sh"], ["tools/suite.sh", "a.py"]) == ["tools/suite.sh"]
-    assert decided_by(["checker"], ["bin/checker"]) == ["bin/checker"]
-    found = decided_by(["PATH=$PWD/bin:$PATH python3 -m unittest"], ["bin/python3"])
-    assert found == ["bin/python3"]
+    found = [decided_by([cmd], ["a.py", *DECIDED.values()]) for cmd in DECIDED]
+    assert [one.partition(": ")[0] for (one,) in found] == list(DECIDED.values())
 
 
 def test_tests_within_sources_are_seen():
@@ -257,7 +304,6 @@ def test_a_view_is_made_only_where_the_label_needs_it():
 @pytest.mark.parametrize(
     ("seen", "runs"),
     [
-        (Seen(programs=("suite.sh",)), WORKED),
         (Seen(data=("a.csv",)), viewed(data=RED)),
         (Seen(odd=("a.py: os._exit",)), WORKED),
         (Seen(), Evidence({}, {"t": GREEN})),
@@ -301,6 +347,19 @@ def test_of_a_repository_what_can_judge_is_compared(tmp_path, what):
     if "packed" in what:
         git(tmp_path, "pack-refs", "--all")
     assert tools.changed_settings(before, tools.git_settings(tmp_path)) == expected
+
+
+HIDDEN = (
+    "[user] [core] a = x",
+    "[core]\nbare = a\\\n[user]\na = x",
+    "[core]\nbare = 1\f[user]\na = x",
+)
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_no_setting_of_git_passes_for_one_that_cannot_judge(text):
+    now = {".git/config": base64.b64encode(text.encode()).decode()}
+    assert tools.changed_settings({}, now) == [".git/config"]
 
 
 TAGS_THAT_ARE_NONE = {

@@ -18,8 +18,8 @@ from clew_daemon.processes.executor import (
 )
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.shell_tests import explanation
-from clew_shared.proof.checks import count
 from clew_shared.proof.label import Run
+from clew_shared.proof.runners import count, words
 from clew_shared.record import events as ev
 from clew_shared.record.scope import is_measured
 from clew_shared.record.state import State
@@ -206,19 +206,13 @@ def _shown(run: Run) -> str:
 # What a check needs before it can run at all: a program on the PATH, or a test runner's module. A person is asked for
 # it before anything is spent. In doubt a check can run: a path, or what the goal's text speaks of, is never missing.
 
-# test runners, and other programs that check, which are modules of Python
-_RUNNERS = (
-    "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
-    "robot ruff tox"
-)
-RUNNERS = frozenset(_RUNNERS.split())
+_MODULES = words(lambda one: one.packages and one.programs)
 # well-known programs: a goal that names one does not mean to make it
 _TOOLS = (
-    "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go gradle java "
-    "javac jest jq make meson mix mocha mvn ninja node npm npx perl php phpunit pip pip3 pnpm podman python python3 "
-    "rake rspec ruby rustc shellcheck sqlite3 swift tsc uv vitest wget yarn zig"
+    "bash bun cabal cc clang composer curl deno docker g++ gcc git jq make meson mix ninja npm npx perl pip pip3 pnpm "
+    "podman python python3 sqlite3 uv wget yarn zig"
 )
-TOOLS = RUNNERS | frozenset(_TOOLS.split())
+TOOLS = {*words(lambda one: one.programs), *_TOOLS.split()}
 
 _FIRST = re.compile(
     r"\s*(?P<set>(?:[A-Za-z_]\w*=[^\s;&|<>()$`'\"\\]*\s+)*)"
@@ -248,7 +242,7 @@ def tool_of(cmd: str) -> Tool | None:
         return None
     word = found["word"]
     module = _MODULE.match(found["rest"]) if _PYTHON.fullmatch(word) else None
-    runner = module[1] if module and module[1].partition(".")[0] in RUNNERS else ""
+    runner = module[1] if module and module[1].partition(".")[0] in _MODULES else ""
     return Tool(word, runner)
 
 

@@ -20,12 +20,11 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.questions import told
 from clew_shared.proof import label as rules
-from clew_shared.proof.checks import Count
 from clew_shared.proof.label import Evidence, Proof, Run, Seen
+from clew_shared.proof.runners import Count
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Level
-from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.record.state import ProofState
 from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_store
 from clew_shared.snapshots.store import StoreError, at
@@ -160,7 +159,7 @@ class Proving:
             return {}
         ledger, base = epoch.parts.goals.ledger, state.proofs.base or state.snapshots.first
         rows = with_store((row.seq, decode(row.body)) for row in ledger.read(epoch.goal_id))
-        first = (seq for seq, one in rows if isinstance(one, SnapshotTaken) and one.tree == base)
+        first = (seq for seq, e in rows if isinstance(e, snap.SnapshotTaken) and e.tree == base)
         try:
             folder = epoch.parts.places.snapshots / epoch.goal_id
             store = at(folder, program(epoch.parts.keys.env)).within(PLAN_S)
@@ -212,11 +211,9 @@ class Proving:
             output=_end(view[failing]) if failing else "",
             taken_away=tuple(islice(_taken_away(seen or Seen()), 100)),
             checks=tuple(
-                snap.ProofCheck(name=name, **{
-                    moment: _on_record(of.get(name))
-                    for moment, of in (("before", runs.before), ("finish", runs.finish), ("view", view))
-                })
-                for name in self._epoch.core.state.spec.checks
+                snap.ProofCheck(name=one, before=_on_record(runs.before.get(one)),
+                    finish=_on_record(runs.finish.get(one)), view=_on_record(view.get(one)))
+                for one in self._epoch.core.state.spec.checks
             ),
         )  # fmt: skip
 

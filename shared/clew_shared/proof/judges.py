@@ -1,12 +1,14 @@
 """Which files judge, by their names and places.
 
-The lists are data: who misses a name adds it there. Pure; the sources of the names are the manuals of the tools.
+What belongs to one runner is in its record (runners.py), what to many in lists: who misses a name adds it there. Pure.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+
+from clew_shared.proof.runners import any_of, words
 
 
 def wordset(text: str) -> frozenset[str]:
@@ -23,35 +25,22 @@ FOLDERS = wordset("""
 
 NAMES = wordset("""
     test_* *_test.* *_tests.* *.test.* *.tests.* *.spec.* *_spec.* *-test.* *-spec.* tests.* test.* run_test*
-    run-test* runtest* run_check* *Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt *Test.cs
-    *Tests.cs *Test.php *Tests.swift *Spec.scala *Test.scala *.snap *.golden *.approved.* *.feature *.bats testutil*
-    *.expected expected_* expected.* golden_* golden.* gold_* gold.* baseline* *_baseline.* reference*
-    *_reference.* *oracle* ground_truth* check_* check.* checks.* *_check.* verify* *_verify.* validate* grade*
-    ci.* conftest.py sitecustomize.py usercustomize.py *.pth entry_points.txt direct_url.json *.egg-link
-    pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini tox.toml noxfile.py .coveragerc .noserc nose.cfg
-    hatch.toml poe_tasks.toml tasks.py dodo.py mypy.ini .mypy.ini ruff.toml .ruff.toml .flake8 .pylintrc
-    pyrightconfig.json .python-version jest.config.* jest.setup.* vitest.config.* vitest.workspace.*
-    vitest.setup.* vite.config.* playwright.config.* cypress.config.* karma.conf.* .mocharc* mocha.opts
-    ava.config.* .taprc babel.config.* .babelrc* .swcrc .nycrc* .c8rc* wdio.conf.* .npmrc .yarnrc* .pnp.*
-    pnpmfile.* .pnpmfile.* bunfig.toml nx.json turbo.json lerna.json tsconfig*.json .eslintrc* eslint.config.*
-    .eslintignore .prettierrc* .prettierignore biome.json* .stylelintrc* .nvmrc .node-version Makefile makefile
-    GNUmakefile *.mk justfile .justfile Justfile Taskfile.yml Taskfile.yaml Rakefile build.rs clippy.toml
-    .clippy.toml rustfmt.toml rust-toolchain* .golangci.* go.work .rspec .simplecov phpunit.xml* *.runsettings
-    Directory.Build.* CTest*.cmake .tool-versions mise.toml .mise.toml pixi.toml devbox.json flake.nix shell.nix
-    .env .env.* .envrc .gitattributes .gitmodules .pre-commit-config.yaml .pre-commit-config.yml .gitlab-ci.yml
-    Jenkinsfile azure-pipelines.yml docker-compose*.yml docker-compose*.yaml compose.yml compose.yaml
-    CMake*Presets.json testhelp* testlib* testsupport* asserts.* assertions.*
-""")
+    run-test* runtest* run_check* *.golden *.approved.* testutil* *.expected expected_* expected.* golden_* golden.*
+    gold_* gold.* baseline* *_baseline.* reference* *_reference.* *oracle* ground_truth* check_* check.* checks.*
+    *_check.* verify* *_verify.* validate* grade* ci.* hatch.toml poe_tasks.toml tasks.py dodo.py babel.config.*
+    .babelrc* .swcrc .npmrc .yarnrc* .pnp.* pnpmfile.* .pnpmfile.* bunfig.toml nx.json turbo.json lerna.json .nvmrc
+    .node-version Makefile makefile GNUmakefile *.mk justfile .justfile Justfile Taskfile.yml Taskfile.yaml
+    .tool-versions mise.toml .mise.toml pixi.toml devbox.json flake.nix shell.nix .env .env.* .envrc .gitattributes
+    .gitmodules .pre-commit-config.yaml .pre-commit-config.yml .gitlab-ci.yml Jenkinsfile azure-pipelines.yml
+    docker-compose*.yml docker-compose*.yaml compose.yml compose.yaml testhelp* testlib* testsupport* asserts.*
+    assertions.*
+""") | frozenset(words(lambda one: one.files))
+_named = re.compile(any_of(tuple(NAMES))).fullmatch
 
-RUNNERS_PY = (
-    r"(?:_?pytest|pluggy|iniconfig|coverage|hypothesis|xdist|pytest_[^/]+|nose2?|tox|nox)(?:\.py)?"
-)
-RUNNERS_JS = (
-    r"(?:jest|jest-[^/]+|@jest/[^/]+|expect|vitest|@vitest/[^/]+|vite|vite-node|mocha|chai|tap|ava|c8|nyc|typescript"
-    r"|eslint|@playwright/[^/]+|sinon|@testing-library/[^/]+|babel-jest|ts-jest|\.bin)"
-)
+IN_PYTHON = re.compile(rf"(?:{any_of(words(lambda one: one.packages))})(?:\.\w+)?")
+IN_NODE = re.compile(rf"{any_of(words(lambda one: one.node))}|\.bin|\.package-lock\.json")
 _INSTALLED = re.compile(
-    rf"(?:.*/)?(?:(?:site|dist)-packages/{RUNNERS_PY}|node_modules/{RUNNERS_JS})(?:/.*)?"
+    rf"(?:.*/)?(?:(?:site|dist)-packages/{IN_PYTHON.pattern}|node_modules/(?:{IN_NODE.pattern}))(?:/.*)?"
 )
 """Packages of test runners, where they are installed."""
 
@@ -92,23 +81,11 @@ def _translated(pattern: str) -> str:
     return f"(?:{''.join(signs.get(part) or re.escape(part) for part in parts)}(?:/.*)?)"
 
 
-_EXACT = frozenset(name for name in NAMES if "*" not in name)
-_BEGINNINGS = tuple(name[:-1] for name in NAMES if name.find("*") == len(name) - 1)
-_ENDINGS = tuple(name[1:] for name in NAMES if name.rfind("*") == 0)
-_by_pattern = matcher(tuple(n for n in NAMES if "*" in n[1:-1] or n.count("*") > 1))
-
-
-def _by_name(name: str) -> bool:
-    """Return whether a name is one of NAMES; this is asked of each file that git ignores."""
-    simple = name in _EXACT or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS)
-    return simple or _by_pattern(name)
-
-
 def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:
     """Return whether a file judges by its name and place, whatever is in it."""
     if matcher(patterns.ignore)(path):
         return False
-    named = in_folder(path) or _by_name(path.rpartition("/")[2]) or _INSTALLED.fullmatch(path)
+    named = in_folder(path) or _named(path.rpartition("/")[2]) or _INSTALLED.fullmatch(path)
     return bool(named) or matcher(patterns.judges)(path)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clew_shared.proof.checks import Count, fewer
 from clew_shared.proof.judges import matcher
+from clew_shared.proof.runners import Count, fewer
 
 Label = Literal[
     "proven", "checked", "own_tests", "changed_tests", "changed_tools", "left_running", "fewer_tests",
@@ -54,7 +54,7 @@ class Seen:
     """What was seen at a finish: names of what judges and was changed, the first of each kind.
 
     `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
-    do, `programs` decide a check by their exit code, `data` may be what one compares.
+    do, and what decides a check by its exit code; `data` may be what one compares.
     """
 
     altered: tuple[str, ...] = ()
@@ -69,7 +69,6 @@ class Seen:
     watches: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
     had_tests: bool = False
 
     @property
@@ -174,8 +173,7 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
         return Proof("changed_tools", seen.outside, why)
     if seen.alive:
         return Proof("left_running", seen.alive, why)
-    why = f"{failing} fails in the view, where nothing that judges is another"
-    return Proof("unknown", (), why)
+    return Proof("unknown", (), f"{failing} fails in the view, where nothing that judges differs")
 
 
 def _of_counts(runs: Evidence) -> Proof | None:
@@ -203,8 +201,6 @@ def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
     """Return why a check that passes says little of the work, and the files that this is about; "" for nothing."""
     if runs.failing("data"):
         return seen.data, f"without its change of {', '.join(seen.data[:5])} the checks fail"
-    if seen.programs:
-        return seen.programs, f"{seen.programs[0]}, which it wrote, decides by its own exit code"
     if seen.odd:
         return _names(seen.odd), "; ".join(seen.odd[:5])
     if not runs.before.keys() >= runs.finish.keys():

@@ -116,8 +116,7 @@ class ViewRequest(_Proving):
     """Make a view of the workspace, where the executor runs already, ready for checks."""
 
     type: Literal["view"] = "view"
-    # what is put back: what judges, or data too; tools: no files of snapshots; work: what does not
-    # judge; compiled: nothing but what Python has compiled. `may_change` stays.
+    # what is put back, as in label.py, but for `may_change`; compiled: that is removed, and no more
     take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
     settings: bool = False  # tools and settings are put back, too
     copy_from: str = ""  # the workspace, where the view is an empty folder

@@ -26,7 +26,6 @@ from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.proof import sources, tools
-from clew_worker.executor.proof.sources import decided_by
 from clew_worker.executor.snapshots.index import Index
 from clew_worker.executor.snapshots.restoring import StoredContents
 from clew_worker.executor.workspace import FOLDER, NEW, Workspace, made_folder, open_beneath
@@ -34,14 +33,13 @@ from clew_worker.sandbox.grants import PRIVATE_SHM
 from clew_worker.sandbox.kernel import descendants
 
 LOOK_S = 60.0
+_DIFF = ("diff-tree", "-r", "--no-renames", f"--relative={FILES}/")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500  # How many names of each kind an answer has; the view finds all of them itself
 DIFF_CHARS = 4_000
 _DIFF_FILES = 20
 _FILE_BYTES = 2 << 20
 _ALL_BYTES = 64 << 20
-
-Read = Callable[[Entry | None], bytes | None]
 
 
 @dataclass
@@ -63,17 +61,14 @@ class Changes:
     def work(self) -> list[str]:
         return list(self.all.keys() - set(self.judging))
 
-    def sort(self, patterns: rules.Patterns, read: Read) -> None:
+    def sort(self, patterns: rules.Patterns, read: Callable[[Entry | None], bytes | None]) -> None:
         """Find out which judge, and what the others do."""
         lost, ignored = 0, rules.matcher(patterns.ignore)
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
-            is_part = path.rpartition("/")[2] in sources.MANIFESTS
-            # Of a whole file that judges, whether there is one decides; what is in it does not.
-            was, now = (old, new) if is_part else (one and one.id.encode() for one in sides)
-            if sources.judges(path, was, now, patterns):
+            if sources.judges(path, old, new, patterns):
                 self.told["altered" if sides[0] else "added"].append(path)
-                if not is_part:
+                if path.rpartition("/")[2] not in sources.MANIFESTS:
                     lost -= max(0, sources.tests_within(new) - sources.tests_within(old))
             elif not ignored(path):
                 lost += self._take_work(path, old, new)
@@ -113,28 +108,20 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             room -= len(data or b"")
             return data
 
-        # as it was at the start: what a config names later is a change of that config
-        at_top = store.names("ls-tree", f"{request.base}:{FILES}", "--", *sources.NAMING)
-        named = list(request.judges)
-        for head, _, name in (line.partition("\t") for line in at_top):
-            _, kind, blob = head.split()
-            named += sources.named_tests(name, read(Entry(_FILE, blob))) if kind == "blob" else ()
-        found.sort(rules.Patterns(tuple(named), request.ignore), read)
+        found.sort(rules.Patterns(request.judges, request.ignore), read)
     return found
 
 
 def _differing(store: SnapshotStore, request: LookRequest | ViewRequest) -> dict[str, Change]:
     """Return the files that differ, with what they were; those of others were before as these have left them."""
     found, list_of = dict[str, Change](), listed(store)
-    trees = request.base, request.end
-    fields = iter(store.names("diff-tree", "-r", "--raw", "--no-renames", *trees, "--", FILES))
-    for head, path in zip(fields, fields, strict=True):
+    fields = iter(store.names(*_DIFF, "--raw", request.base, request.end))
+    for head, name in zip(fields, fields, strict=True):
         old_mode, mode, old, new, _ = head[1:].split()
         before, now = (
             Entry(int(octal, 8), one) if one.strip("0") else None
             for octal, one in ((old_mode, old), (mode, new))
         )
-        name = path.removeprefix(f"{FILES}/")
         as_quoted = quoted(os.fsencode(name))
         if tree := request.theirs.get(as_quoted):
             left = list_of(tree).get(as_quoted)
@@ -149,9 +136,8 @@ def diff(store: SnapshotStore, base: str, end: str, paths: list[str]) -> str:
     if not paths:
         return ""
     names = [f"{FILES}/{path}" for path in paths[:_DIFF_FILES]]
-    options = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-    text = store.run("diff-tree", *options, base, end, "--", *names).decode(errors="replace")
-    text = text.replace(f"a/{FILES}/", "a/").replace(f"b/{FILES}/", "b/")
+    options = ("-p", "--no-ext-diff", "--no-textconv", "--no-color", base, end)
+    text = store.run(*_DIFF, *options, "--", *names).decode(errors="replace")
     return text if len(text) <= DIFF_CHARS else f"{text[: DIFF_CHARS - 12]}\n(cut off)\n"
 
 
@@ -209,7 +195,7 @@ class Prover:
             "git": settings,
             "home": [*tools.home_config(self._home), *_in_memory()],
             "alive": _alive(starter),
-            "programs": decided_by(request.checks, found.work),
+            "odd": [*sources.decided_by(request.checks, found.work), *found.told["odd"]],
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
         return LookDone(id=request.id, seen=Seen(**shown, had_tests=had_tests), diff=text)

@@ -12,9 +12,11 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import dropwhile
 from operator import itemgetter
 
 from clew_shared.proof.judges import Patterns, in_folder, is_judge, matcher, wordset
+from clew_shared.proof.runners import RUNNERS, words
 
 _CODE = wordset("""
     py pyi pyx js jsx ts tsx mjs cjs mts cts vue svelte astro go rs c h cc cpp cxx hpp hh m mm java kt kts scala
@@ -30,23 +32,23 @@ _PROSE = re.compile(
     r"(readme|changelog|changes|licen[cs]e|notice|authors|contribut|todo|news|history|copying|requirements.*\.txt$)",
     re.IGNORECASE,
 )
-_SHADOWS = frozenset(sys.stdlib_module_names) - {"test"} | wordset("""
-    pytest _pytest py pluggy iniconfig nose nose2 coverage hypothesis xdist tox nox sitecustomize usercustomize
-""")
+_SHADOWS = {*sys.stdlib_module_names, *words(lambda one: one.packages)} - {"test"}
 
 
 def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) -> bool:
-    """Return whether a change of a file, from `old` to `new` (None: no file), changes what judges.
+    """Return whether a change of a file, from `old` to `new` (None: nothing that can be read), changes what judges.
 
     A module that is new where Python would find it before its own of that name, or before a test runner's, does.
     """
     name = path.rpartition("/")[2]
-    if name not in MANIFESTS or in_folder(path):
-        new_module = old is None and shadows(path) and not matcher(patterns.ignore)(path)
-        return new_module or is_judge(path, patterns)
-    was, now = part(name, old), part(name, new)
-    is_told = was != now and (old is not None or bool(now))
-    return is_told and not matcher(patterns.ignore)(path)
+    if name in MANIFESTS and not in_folder(path):
+        was, now = part(name, old), part(name, new)
+        found = was != now and (old is not None or bool(now))
+        found = found or old is new is None  # too large, or no file
+    else:
+        is_new_module = old is None and shadows(path)
+        found = is_new_module or is_judge(path, patterns) or is_all_tests(path, old)
+    return found and not matcher(patterns.ignore)(path)
 
 
 def shadows(path: str) -> bool:
@@ -75,7 +77,6 @@ _PYPROJECT = """tool/(?!(poetry|uv|pdm|setuptools|setuptools_scm|setuptools-scm|
     |maturin)/)|tool/pdm/scripts/|project/entry-points/pytest11/|build-system/backend-path/"""
 _CARGO = """(?!(dependencies|dev-dependencies|build-dependencies|target|features|badges|package|workspace)/)
     |package/(auto|(build|default-run|metadata)/)|workspace/(?!(dependencies|members|package|exclude)/)"""
-_GO_MOD = "replace|exclude|toolchain|.*=>"
 _RUNS = (
     "(?i:.*(test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin))"
 )
@@ -106,25 +107,15 @@ MANIFESTS: Mapping[str, str] = {
     "pyproject.toml": _PYPROJECT,
     "Cargo.toml": _CARGO,
     "setup.cfg": "(?!metadata|options)",
-    "go.mod": _GO_MOD,
+    "go.mod": "replace|exclude|toolchain|.*=>",
     **dict.fromkeys(_BUILD_FILES, _RUNS),
 }
 """Which keys of a manifest, or lines, say how things are run."""
-NAMING: Mapping[str, str] = {
-    "pytest.ini": "pytest/python_files/",
-    "tox.ini": "pytest/python_files/",
-    "setup.cfg": "tool:pytest/python_files/",
-    "pyproject.toml": "tool/pytest/ini_options/python_files/",
-    "package.json": "jest/testMatch/",
-}
-"""By which key a config at the top names the files of tests."""
 _READERS: Mapping[str, Callable[[str], object]] = {
     "json": json.loads,
     "toml": tomllib.loads,
-    "ini": _ini,
     "cfg": _ini,
 }
-_TELLING = re.compile(r"(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
 
 
 def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
@@ -144,13 +135,6 @@ def part(name: str, data: bytes | None) -> object:
     return [pair for pair in found if is_told(pair[0])]
 
 
-def named_tests(name: str, data: bytes | None) -> list[str]:
-    """Return the names that a config of a runner gives to files of tests, but for those of all files, like `*.py`."""
-    given = dict(_pairs(name, data or b"") or ()).get(NAMING[name], "")
-    names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
-    return [one.rpartition("/")[2] for one in map(str, names) if _TELLING.fullmatch(one)]
-
-
 # -- tests within sources --------------------------------------------------------------------------
 
 _TEST_SIGNS = re.compile(
@@ -160,6 +144,24 @@ _TEST_SIGNS = re.compile(
 )
 _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
 _RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\]\s*\n\s*mod ", re.MULTILINE)
+_DEFINED = re.compile(
+    rb"^((?:@.*\n)*)(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)", re.MULTILINE
+)
+_SERVES = re.compile(rb"_|set_?up|tear_?down", re.IGNORECASE)
+_IS_TEST = re.compile(rb"test_|.*Test(?s:.*)\bdef test|(?s:.*)\n[ \t]+assert[^\n]*\s*\Z")
+_RETURNS = re.compile(rb"\n\s+return \S")
+_SCRIPT_TEST = re.compile(rb"^(?:describe|suite|test|it)(?:\.\w+)*\(\s*['\"`]", re.MULTILINE)
+
+
+def is_all_tests(path: str, data: bytes | None) -> bool:
+    """Return whether a source is nothing but tests, whatever its name: all that it defines is one, or serves them."""
+    data = (data or b"") + b"\n"
+    if path.endswith((".js", ".ts", ".mjs", ".cjs", ".jsx", ".tsx")):
+        return bool(_SCRIPT_TEST.search(data)) and not re.search(rb"\bexports?\b", data)
+    found = _DEFINED.findall(data) if path.endswith(".py") and b"assert" in data else ()
+    tests = [one for above, one in found if not (_SERVES.match(one) or b"fixture" in above)]
+    are_tests = all(map(_IS_TEST.match, tests)) and not any(map(_RETURNS.search, tests))
+    return bool(tests) and are_tests
 
 
 def tests_within(data: bytes | None) -> int:
@@ -188,10 +190,10 @@ def with_old_tests(path: str, old: bytes | None, new: bytes | None) -> bytes | N
 # -- sources that look at how they are run ----------------------------------------------------------
 
 WATCHES: tuple[bytes, ...] = (
-    rb"PYTEST_|\b_pytest\b|\bimport pytest|NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST|testing\.Testing\(\)",
+    *(one.signs.encode() for one in RUNNERS if one.signs),
     rb"sys\.modules(?:\.get)?[\[(]\s*['\"](?:_?pytest|unittest)",
     rb"['\"](?:_?pytest|unittest)['\"]\s+(?:not )?in\s+sys\.modules",
-    rb"process\.env\.NODE_ENV\s*[!=]==?\s*['\"]test|cfg!\(test\)|cfg\(not\(test\)\)|flag\.Lookup\(\"test",
+    rb"process\.env\.NODE_ENV\s*[!=]==?\s*['\"]test",
     rb"argv.{0,40}(?:pytest|unittest|jest|vitest|mocha)",
     rb"\b(?:assert|expect)(?:\.\w+)+\s*=[^=]|globalThis\.(?:expect|assert|test|it)\b|assert['\"]\)(?:\.\w+)+\s*=[^=]",
     rb"(?:open|read_text|read_bytes|readFileSync|include_str!)\([^)\n]*\b(?:tests?|spec|__tests__)[/\\]",
@@ -220,10 +222,11 @@ def signs(old: bytes | None, new: bytes | None) -> tuple[str, str]:
 _INTERPRETER = re.compile(
     r"(?:.*/)?(?:sh|bash|dash|zsh|python[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node)"
 )
-_WRAPPERS = re.compile("env|time|nice|exec|command|timeout|stdbuf|nohup|xvfb-run|!")
+_AROUND = re.compile(
+    r"env|time|nice|exec|command|timeout|stdbuf|nohup|xvfb-run|!|\w+=.*|\d+(?:\.\d+)?[smhd]?"
+)
 _WITH_VALUE = ("-W", "-X", "-r", "--require", "-n")
 _IS_CODE = ("-c", "-e", "--eval", "-p")
-_PREFIX = re.compile(r"\w+=.*|\d+(?:\.\d+)?[smhd]?")
 
 
 def deciding(cmd: str) -> list[str]:
@@ -249,8 +252,7 @@ def deciding(cmd: str) -> list[str]:
 
 def _program(words: list[str]) -> str:
     """Return the script that a command runs, or its program, "" for none of its own."""
-    while words and (_WRAPPERS.fullmatch(words[0]) or _PREFIX.fullmatch(words[0])):
-        words = words[1:]
+    words = list(dropwhile(_AROUND.fullmatch, words))
     if not words or words[0] in ("[", "test"):
         return ""
     program, *rest = words
@@ -270,9 +272,10 @@ def _program(words: list[str]) -> str:
 
 
 def decided_by(checks: Collection[str], changed: Iterable[str]) -> list[str]:
-    """Return those of the changed files whose own exit code decides one of the checks."""
+    """Return those of the changed files whose own exit code decides one of the checks, and that it does."""
     words = {word for cmd in checks for word in deciding(cmd)}
     paths = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
     programs = (word for cmd in checks for word in cmd.split() if _INTERPRETER.fullmatch(word))
     names = {word for word in (*words, *programs) if "/" not in word}  # found along PATH
-    return sorted(one for one in set(changed) if one in paths or one.rpartition("/")[2] in names)
+    found = (one for one in set(changed) if one in paths or one.rpartition("/")[2] in names)
+    return [f"{one}: its own exit code decides a check" for one in sorted(found)]

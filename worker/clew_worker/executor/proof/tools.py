@@ -20,16 +20,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
+from clew_shared.proof.judges import CACHES, IN_NODE, IN_PYTHON, is_judge
+from clew_shared.proof.runners import any_of, words
 from clew_shared.snapshots.store import StoreError
 from clew_worker.executor.proof.sources import shadows
 from clew_worker.sandbox.grants import is_elf
 
 NOTE = "start.json"
-_RUNNERS_PY = re.compile(RUNNERS_PY)
-_RUNNERS_JS = re.compile(rf"{RUNNERS_JS}|\.package-lock\.json")
-_START_FILES = re.compile(r".+\.pth|(?:site|user)customize\.(?:py|pyc|so)")
-_VENV_BIN = re.compile(r"python[\d.]*|pytest|py\.test|tox|nox|coverage|ruff|mypy")
+_MODULES = words(lambda one: one.packages and one.programs)
+_VENV_BIN = re.compile(rf"python[\d.]*|{any_of(_MODULES)}")
 _RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
 _COMPILED = re.compile(r"\.git|__pycache__|\.cache")
 _BUILT = re.compile(r"(?:^|/)(?:target|build|dist|out|\.next|coverage|htmlcov)/")
@@ -38,6 +37,7 @@ _PLAIN_SETTINGS = re.compile(
     r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
     r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
 )
+_SECTION = re.compile(r"\[([\w.-]*)[^\]]*\]")
 _HISTORIES = r"\.local/share|\.local/state|\.(?:bash|python|node_repl)_history|\.wget-hsts|\.cache"
 _PLAIN = re.compile(rf"(?:{_HISTORIES}|{'|'.join(map(re.escape, CACHES))})(?:/.*)?", re.DOTALL)
 _HOME_MAX = 1_000
@@ -125,16 +125,14 @@ def _of_tools(path: str, name: str, beside: Mapping[str, bool], whole: bool) -> 
     """
     above, _, folder = path.rstrip("/").rpartition("/")
     if folder in ("site-packages", "dist-packages"):
-        is_start = not beside[name] and _START_FILES.fullmatch(name)
-        is_runner = _RUNNERS_PY.fullmatch(name) or name.endswith(".dist-info")
-        return True if is_start or is_runner else None
+        return True if IN_PYTHON.fullmatch(name) or name.endswith((".pth", ".dist-info")) else None
     if folder.endswith(".dist-info"):
         return True if _RECORDS.fullmatch(name) else None
     if folder == "node_modules" or above.endswith("node_modules"):
         scope = f"{folder}/" if folder.startswith("@") else ""
         if folder == "node_modules" or scope:
             is_scope = name.startswith("@") and not scope
-            return True if _RUNNERS_JS.fullmatch(scope + name) else False if is_scope else None
+            return True if IN_NODE.fullmatch(scope + name) else False if is_scope else None
     if "pyvenv.cfg" in beside:
         return name == "pyvenv.cfg" if name in ("bin", "lib", "lib64", "pyvenv.cfg") else None
     if folder == "bin" and above and _VENV_BIN.fullmatch(name):
@@ -269,13 +267,14 @@ def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 def _telling(path: str, content: str | None) -> object:
     """Return what of such a file can judge: of the config not who commits, nor which branch follows which."""
-    if path.rpartition("/")[2] not in ("config", "config.worktree"):
+    text, section, found = base64.b64decode(content or "").decode(errors="replace"), "", []
+    is_config = path.rpartition("/")[2] in ("config", "config.worktree")
+    if not is_config or "\\\n" in text.replace("\r", ""):  # a value of several lines
         return content
-    data = base64.b64decode(content or "")
-    section, found = "", []
-    for line in map(str.strip, data.decode(errors="replace").splitlines()):
-        if line.startswith("["):
-            section = line.strip("[] ").partition(" ")[0].lower()
-        elif line and not _PLAIN_SETTINGS.match(name := f"{section}.{line}"):
+    for given in text.split("\n"):
+        line = given.strip()
+        while header := _SECTION.match(line):  # git takes more in the line of one
+            section, line = header[1].lower(), line[header.end() :].strip()
+        if line and not _PLAIN_SETTINGS.match(name := f"{section}.{line}"):
             found.append(name)
     return found
