@@ -17,8 +17,8 @@ DEADLINE_S = 60
 ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
 GUARDED = """
 from functools import partial
-from clew_daemon.processes import cells
-cells.CellSpec = partial(cells.CellSpec, isolation="guard")
+from clew_daemon.processes import cell_rules
+cell_rules.CellSpec = partial(cell_rules.CellSpec, isolation="guard")
 """
 """A daemon that may not have PID namespaces."""
 

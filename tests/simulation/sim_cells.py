@@ -158,7 +158,7 @@ def cell(world: World, goal: str, role: str) -> Cell:
 
 
 def stood_on(world: World, goal: str, place: tuple[int, int]) -> Files:
-    """Enter the folder of a cell, as `clew_worker.cell.cell` does: no other one that took its place."""
+    """Enter the folder of a cell, as `clew_worker.cell.guard` does: no other one that took its place."""
     folder = world.there(world.workspace(goal))
     if folder is None:
         raise SpawnError("spawn", "cannot enter the workspace")

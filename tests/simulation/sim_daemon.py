@@ -35,8 +35,8 @@ from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.learning.playbook import KnownModels, PlaybookStore
 from clew_daemon.ledger import lock
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import cells, workspace_guard
-from clew_daemon.processes.cells import CellRules
+from clew_daemon.processes import cell_rules, workspace_guard
+from clew_daemon.processes.cell_rules import CellRules
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
@@ -362,9 +362,9 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
             if hasattr(module, "log"):
                 replace(module, "log", log)
     replace(worker, "Launcher", lambda _: SimLauncher(world))
-    replace(cells, "make_private", lambda *_, **__: {})
-    replace(cells, "make_view", lambda *_: NOWHERE)
-    replace(cells, "remove_view", lambda *_: None)
+    replace(cell_rules, "make_private", lambda *_, **__: {})
+    replace(cell_rules, "make_view", lambda *_: NOWHERE)
+    replace(cell_rules, "remove_view", lambda *_: None)
     replace(SnapshotSpace, "make", lambda *_: None)
     replace(afterwards, "clear", _nothing)
     replace(report, "write", lambda *_: None)

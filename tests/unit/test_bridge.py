@@ -16,7 +16,7 @@ from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.client import AgentClient, CannotContinue
 from clew_worker.bridge.calls import IDLE_CALLS_MAX, ToolCalls
-from clew_worker.bridge.cell import CliEnded, CliRun, StartCli, packet
+from clew_worker.bridge.cli_cell import CliEnded, CliRun, StartCli, packet
 from clew_worker.bridge.clis.cli import Cli, Fault, SessionStarted, TurnEnded, fault_of
 from clew_worker.bridge.starter import CliStarter, clear
 from clew_worker.bridge.turn import CliCrashError, CliTurn, Conversation
@@ -175,7 +175,7 @@ def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pip
 
 def test_reading_ends_although_a_process_that_the_cli_left_prints_for_ever(ends, monkeypatch):
     given, (out_w, theirs) = ends
-    monkeypatch.setattr("clew_worker.bridge.cell.LEFT_S", 0.3)
+    monkeypatch.setattr("clew_worker.bridge.cli_cell.LEFT_S", 0.3)
 
     async def prints():
         while True:

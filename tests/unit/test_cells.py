@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.config.places import places
-from clew_daemon.processes import cells
-from clew_daemon.processes.cells import CellRules, caches
+from clew_daemon.processes import cell_rules
+from clew_daemon.processes.cell_rules import CellRules, caches
 from clew_daemon.processes.nursery import VERSION, NurseryGone, _checked
 from clew_shared.config.agent_tables import (
     CommandAgentSettings,
@@ -140,5 +140,5 @@ def test_a_view_has_a_home_and_a_folder_for_temporary_files_of_its_own(overlay):
     spec = RULES.view(Path("/view"), overlay=overlay)
     assert (spec.env["HOME"], spec.env["TMPDIR"]) == ("/view/home", "/view/tmp")
     assert set(spec.sandbox.private) == {"/view/home", "/view/tmp"}
-    of_goal = [str(one) for one in cells.private(PLACES, STATE.goal_id)]
+    of_goal = [str(one) for one in cell_rules.private(PLACES, STATE.goal_id)]
     assert not {*of_goal} & {*spec.sandbox.read, *spec.sandbox.write, *spec.env.values()}

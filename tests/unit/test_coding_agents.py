@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.processes.cells import cli_program, cli_program_fault
+from clew_daemon.processes.cell_rules import cli_program, cli_program_fault
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_worker.bridge.clis import CLIS

@@ -17,7 +17,7 @@ from clew_daemon.inbox.files import left
 from clew_daemon.learning.deltas import IMPORTED_AT_ONCE_MAX
 from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes.cells import executor_env
+from clew_daemon.processes.cell_rules import executor_env
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_events import GoalEvents

@@ -213,7 +213,8 @@ def _loop(entry: Mapping[str, Any]) -> str:
 
 
 def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
-    yield f"- worker died: {words.times(state.restarts)}"
+    if state.restarts:
+        yield f"- worker died: {words.times(state.restarts)}"
     if state.epoch > state.restarts + 1:
         yield WORKERS.format(state.epoch)
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])

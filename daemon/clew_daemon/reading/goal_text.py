@@ -35,7 +35,7 @@ def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None)
         *(paragraph("no snapshot: ", missing, "bold yellow") if missing else []),
         *_tree_lines(detail),
         *([head] if refused else []),
-        *([(f"{INDENT}{clean(one)}", "magenta")] for one in refused),
+        *([(f"{INDENT}{clean(words.signature_text(one))}", "magenta")] for one in refused),
         *_check_lines(detail),
         *closing_lines(detail, detail["summary"]),
     ]

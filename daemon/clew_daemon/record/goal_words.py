@@ -59,7 +59,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
         "ended": local(detail["ended_at"]) if detail["ended_at"] else "",
         "working time": words.duration(cost["active_s"]) if cost["active_s"] else "",
         "LLM": f"{llm}, {cost['llm_s']:.1f} s" if cost["calls"] else "",
-        "undo": f"{undo}, of subtasks alone" if detail.get("undone_in_part") else undo,
+        "undo": f"{undo}, for some subtasks" if detail.get("undone_in_part") else undo,
         "proof": f"{proof}; more: `clew proof {detail['id']}`" if made else "",
     }
     return {name: str(text) for name, text in found.items() if text}
@@ -104,7 +104,7 @@ def _step(step: Part, detail: GoalDetail, *more: Any) -> Step:
 
 def _findings(more: Part, detail: GoalDetail) -> Iterator[Said]:
     summary = more.get("summary") or ""
-    if summary and not is_told(summary, detail["summary"]):
+    if summary and detail["agent"] != "runbook" and not is_told(summary, detail["summary"]):
         yield "", summary
     yield from (("found: ", text) for text in more.get("insights", ()))
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from clew_daemon.processes.cells import agent_options
+from clew_daemon.processes.cell_rules import agent_options
 from clew_daemon.record.goal_limits import limits_of, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import ReadableEvents, catch_up, output_text

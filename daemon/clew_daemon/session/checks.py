@@ -9,7 +9,7 @@ from os.path import expanduser
 from pathlib import PurePath
 from typing import NamedTuple
 
-from clew_daemon.processes.cells import executor_env
+from clew_daemon.processes.cell_rules import executor_env
 from clew_daemon.processes.executor import (
     ExecutorDied,
     ExecutorProcess,

@@ -13,8 +13,8 @@ import structlog
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import cells, children
-from clew_daemon.processes.cells import CellRules
+from clew_daemon.processes import cell_rules, children
+from clew_daemon.processes.cell_rules import CellRules
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.endings import is_short
 from clew_daemon.processes.executor import (
@@ -151,7 +151,7 @@ class Launcher:
         bridge_end, cli_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with bridge_end, cli_end:
             cli = rules.cli(agent)
-            cells.make_private(rules.places, rules.state.goal_id, cli=True)
+            cell_rules.make_private(rules.places, rules.state.goal_id, cli=True)
             peer = bridge_end.fileno()
             started.append(await self._nursery.spawn(spec, *fds, group(spec), peer=peer))
             started.append(await self._nursery.spawn(cli, cli_end.fileno(), fds[1], group(cli)))
@@ -206,10 +206,10 @@ class ExecutorPool:
         await self._look()
         if self._parts.settings_of(self._goal).snapshots.enabled:
             await asyncio.to_thread(self._parts.space.make, self._goal)
-        await asyncio.to_thread(cells.make_private, self._parts.places, self._goal)
+        await asyncio.to_thread(cell_rules.make_private, self._parts.places, self._goal)
 
     @property
-    def rules(self) -> cells.CellRules:
+    def rules(self) -> cell_rules.CellRules:
         """The rules of the worker's cells by the settings as they are now; none sees a key of another running goal."""
         parts, settings = self._parts, self._parts.settings_of(self._goal)
         used = (settings, parts.settings, *parts.started.values())
@@ -220,7 +220,7 @@ class ExecutorPool:
         folders = [parts.places.config, *parts.places.folders.values(), *keys]
         hidden = tuple(dict.fromkeys([*map(str, folders), *others]))
         place, env = self._guard.place, parts.keys.env
-        return cells.CellRules(
+        return cell_rules.CellRules(
             parts.places, settings, self._state, self._epoch, place, hidden, env, parts.git
         )
 
@@ -277,7 +277,9 @@ class ExecutorPool:
         await self.cut_off()
         async with self._lock:
             try:
-                place = await asyncio.to_thread(cells.make_view, self._parts.places, self._goal)
+                place = await asyncio.to_thread(
+                    cell_rules.make_view, self._parts.places, self._goal
+                )
                 executor, source = await self._in_view(place, kind)
                 try:
                     yield executor, source
@@ -286,7 +288,7 @@ class ExecutorPool:
             except (SpawnError, OSError) as error:
                 raise ExecutorDied(plain(error)) from error
             finally:
-                await asyncio.to_thread(cells.remove_view, self._parts.places, self._goal)
+                await asyncio.to_thread(cell_rules.remove_view, self._parts.places, self._goal)
 
     async def _in_view(self, place: Path, kind: str) -> tuple[ExecutorProcess, str]:
         start = partial(self.launcher.executor, self.rules, self.leaf, view=place)

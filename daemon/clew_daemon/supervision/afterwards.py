@@ -19,7 +19,7 @@ import structlog
 from clew_daemon.config.places import Places
 from clew_daemon.host.tasks import RETRY_S, GoalQueue, within
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import cells
+from clew_daemon.processes import cell_rules
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
@@ -112,8 +112,11 @@ _is_gone = methodcaller("endswith", GONE)
 
 async def clear(places: Places, goal: str) -> None:
     """Remove a goal's TMPDIR and HOME when it has ended, and those of its CLI with copies of login files."""
-    cli, view = cells.private(places, goal, cli=True)[0].parent, cells.view_of(places, goal)
-    await remove(*cells.private(places, goal), cli, view)
+    cli, view = (
+        cell_rules.private(places, goal, cli=True)[0].parent,
+        cell_rules.view_of(places, goal),
+    )
+    await remove(*cell_rules.private(places, goal), cli, view)
 
 
 async def remove(*folders: Path) -> None:

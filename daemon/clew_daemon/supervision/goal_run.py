@@ -11,7 +11,7 @@ from clew_daemon.backoff import backoff_s
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
-from clew_daemon.processes.cells import cli_program_fault
+from clew_daemon.processes.cell_rules import cli_program_fault
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.epoch import block_goal, block_missing
@@ -286,7 +286,7 @@ class GoalRun:
             case float(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
                 log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
-                self._history.last = f"{self.goal} ({ended.reason})"
+                self._history.last = f"{self.goal} ({ending(ended.reason)})"
                 return after_s
         return None
 

@@ -19,7 +19,7 @@ from clew_daemon.record.timeline import Lane, RefusedAction, Timeline
 from clew_daemon.top.screens import GoalViewScreen
 from clew_shared.text.words import counted, ending, outcome
 
-NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 8, 20, 10
+NAME_COLUMNS, ENDING_COLUMNS, COLUMNS_MIN = 16, 20, 10
 TURNS_SHOWN, REFUSALS_SHOWN = 5, 5
 TEXT_CHARS = 160
 AT_WORK = "at work"
@@ -44,7 +44,7 @@ def timeline_lines(
         yield [("It has not started.", "")]
         return
     room = max(COLUMNS_MIN, width - NAME_COLUMNS - ENDING_COLUMNS)
-    yield [("worker".ljust(NAME_COLUMNS), "bold"), ("its last actions, in their order", "dim")]
+    yield [("epoch".ljust(NAME_COLUMNS), "bold"), ("its last actions, in their order", "dim")]
     yield from (_lane_line(lane, room) for lane in found.lanes)
     results = {mark.result for lane in found.lanes for mark in lane.marks}
     known = {char: outcome(result) for result, char in MARKS.items() if result in results}
@@ -64,7 +64,8 @@ def timeline_lines(
 def _lane_line(lane: Lane, room: int) -> Line:
     marks = [mark.result for mark in lane.marks[-room:]]
     cells = [(MARKS.get(one, "?"), RESULT_STYLE.get(one, "cyan")) for one in marks]
-    name = f"{lane.epoch}.{lane.attempt}".ljust(NAME_COLUMNS)
+    attempt = f", attempt {lane.attempt}" if lane.attempt > 1 else ""
+    name = f"{lane.epoch}{attempt}".ljust(NAME_COLUMNS)
     how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
     end = (f"{' ' * (room - len(marks))} {how}", "red" if lane.crashed else "dim")
     return [(name, ""), *cells, end]

@@ -20,7 +20,7 @@ from textual.widgets import DataTable, Footer, Static
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line
+from clew_daemon.reading.output import Line, wrapped
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.goal_view import GoalDetail
@@ -39,17 +39,24 @@ def line_text(line: Line) -> Text:
 
 
 class TextPage(Static):
-    """Lines of text; showing the same ones again keeps what is selected."""
+    """Lines of text, wrapped as those of the command line; showing the same ones again keeps what is selected."""
 
     def __init__(self, classes: str = "page", *, before: str = "reading …") -> None:
-        self._text = Text(before, "dim")
-        super().__init__(self._text, classes=classes)
+        self._lines: list[Line] = [[(before, "dim")]]
+        self._shown: Text | None = None
+        super().__init__(before, classes=classes)
 
     def show(self, lines: Iterable[Line]) -> None:
         """Show these lines instead."""
-        text = Text("\n").join(map(line_text, lines))
-        if text != self._text:
-            self._text = text
+        self._lines = list(lines)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Wrap the lines to the width of the page."""
+        width = self.content_size.width or self.app.size.width
+        text = Text("\n").join(part for line in self._lines for part in wrapped(line, width))
+        if text != self._shown:
+            self._shown = text
             self.update(text)
 
 

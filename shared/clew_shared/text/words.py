@@ -172,8 +172,8 @@ def thousands(count: int) -> str:
 
 
 def times(count: int) -> str:
-    """Return how often, as in `never`, `once`, `twice`, `3 times`."""
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    """Return how often, as in `once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def ordinal(count: int) -> str:

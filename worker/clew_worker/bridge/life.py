@@ -28,7 +28,7 @@ from clew_worker.agent.client import (
     live,
 )
 from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.cell import PLACE, CellGoneError, CliCell, CliEnded, CliRun
+from clew_worker.bridge.cli_cell import PLACE, CellGoneError, CliCell, CliEnded, CliRun
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway

@@ -22,8 +22,8 @@ from clew_shared.files import closing, remove_tree
 from clew_shared.text.plain import plain
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec, is_shortage
-from clew_worker.bridge import cell, relay
-from clew_worker.bridge.cell import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
+from clew_worker.bridge import cli_cell, relay
+from clew_worker.bridge.cli_cell import PLACE, PLACE_BYTES_MAX, CliEnded, PutFiles, StartCli
 from clew_worker.sandbox import grants, kernel
 from clew_worker.sandbox.kernel import end_descendants
 
@@ -74,9 +74,9 @@ class CliStarter:
                 return ExitCode.OK
 
     def _serve_one(self) -> bool:
-        data, fds, _, _ = socket.recv_fds(self._sock, cell.PACKET_BYTES_MAX, 2)
+        data, fds, _, _ = socket.recv_fds(self._sock, cli_cell.PACKET_BYTES_MAX, 2)
         if data:
-            match cell.read_order(data):
+            match cli_cell.read_order(data):
                 case PutFiles() as order:
                     self._put(order)
                 case StartCli() as order:
@@ -145,7 +145,7 @@ class CliStarter:
 def _report(channel: socket.socket, end: CliEnded) -> bool:
     """Return whether it was sent: it may not fit, or the bridge may have ended."""
     with contextlib.suppress(OSError, OversizedMessageError):
-        return channel.send(cell.packet(end)) > 0
+        return channel.send(cli_cell.packet(end)) > 0
     return False
 
 
@@ -230,7 +230,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
     command = (grants.own_python(), "-I", "-S", relay.__file__, tmp)
     place = Path(tmp, PORT)
     token = place.read_text().partition(" ")[2] if place.exists() else ""
-    ready = cell.CliReady(
+    ready = cli_cell.CliReady(
         program=spec.argv[0],
         home=home,
         tmp=tmp,
@@ -239,7 +239,7 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone:
         conversation=_text(Path(home, PLACE), PLACE_BYTES_MAX),
     )
     with listener:
-        socket.send_fds(sock, [cell.packet(ready)], [listener.fileno()])
+        socket.send_fds(sock, [cli_cell.packet(ready)], [listener.fileno()])
     try:
         return CliStarter(spec, sock, alone=alone).serve()
     except (BrokenPipeError, ConnectionResetError):  # the bridge has ended

@@ -10,7 +10,7 @@ from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
 from clew_shared.wire.framing import WireMessage
 from clew_worker.agent.client import CannotContinue
-from clew_worker.bridge.cell import CliEnded
+from clew_worker.bridge.cli_cell import CliEnded
 from clew_worker.bridge.clis import cli as clis
 from clew_worker.bridge.clis.cli import NOTHING_USED, Cli, Fault, TurnEnded, UsageReported
 

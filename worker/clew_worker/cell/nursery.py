@@ -27,8 +27,8 @@ from setproctitle import setproctitle
 from clew_shared.wire import nursery as wire
 from clew_shared.wire.nursery import SandboxReport, Spawn, Spawned, SpawnFailed, to_packet
 from clew_worker import sandbox
-from clew_worker.cell import cell
-from clew_worker.cell.cell import Wiring, hung_up
+from clew_worker.cell import guard
+from clew_worker.cell.guard import Wiring, hung_up
 from clew_worker.sandbox import kernel
 
 _WARM = ("clew_worker.executor.server", "clew_worker.agent.runbook", "uvloop")
@@ -145,7 +145,7 @@ class NurseryServer:
                 failed.enter_context(reports)
                 reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
                 wiring = Wiring(self._control.fileno(), report.fileno(), tuple(fds), box)
-                pid = cell.fork(wiring)
+                pid = guard.fork(wiring)
                 failed.pop_all()
             late_at = time.monotonic() + _SPAWN_TIMEOUT_S
             self._starting.append(_StartingCell(request.id, pid, reports, box.pidns, late_at))

@@ -14,7 +14,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.commands import facts
 from clew_daemon.cli.commands.facts import Finding, probe_sandbox, run_program, settings_of
 from clew_daemon.host.keys import Keys
-from clew_daemon.processes.cells import cli_program, resolved, unusable
+from clew_daemon.processes.cell_rules import cli_program, resolved, unusable
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError

@@ -71,7 +71,7 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
         shown = clean(said.partition(f" {WHAT_ELSE}")[0])  # that advice is always the same
         yield [(f"{INDENT}{who}: {shown}", "dim")]
     if level := entry["escalated_to"]:
-        left = "it was left to you" if level == "person" else "another plan"
+        left = "it was left to you" if level == "person" else "another plan was asked for"
         yield f"{INDENT}What came of it: {left}"
     yield ""
 

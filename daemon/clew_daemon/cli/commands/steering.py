@@ -16,7 +16,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
-from clew_shared.text.words import counted
+from clew_shared.text.words import counted, signature_text
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 FILE_BYTES_MAX = 1 << 20
@@ -42,7 +42,8 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
     found = call(instance.socket, "status", goal=goal)["goal"]
-    matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
+    forms = {one: (one, signature_text(one)) for one in found["blocked_actions"]}
+    matching = [one for one, form in forms.items() if any(f.startswith(signature) for f in form)]
     meant = matching[0] if len(matching) == 1 else signature
     print_answer(call(instance.socket, "unblock", goal=found["id"], signature=meant))
 

@@ -109,7 +109,7 @@ def _converse(
     if plan["resumed"]:
         return plan, done_lines(plan, again, shown=False)
     would, where = counted(plan["entries_total"], "file"), clean(plan["workspace"])
-    head = f"{would} would be restored in {where} (undo of {_what(plan)}):"
+    head = f"Undo of {_what(plan)} would change {would} in {where}:"
     print_lines(_nothing_lines(plan) or _plan(plan, head))
     if plan["moved"] or not plan["entries_total"]:
         return plan, []
