@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.record import goal_view
-from clew_daemon.record.comparison import ChangedFile
+from clew_daemon.record.comparison import ChangedFile, total
 from clew_daemon.record.goal_status import answer, goal_detail
 from clew_daemon.record.goal_view import GoalDetail, because, is_told, standing
 from clew_daemon.record.goal_words import checks, facts, fresh_start, tree, unchecked
@@ -162,8 +162,8 @@ def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
         return [f"not known: {inline(known.missing)}"] if known.missing else []
     if files is None:
         return [f"not known: the snapshots could not be read (`clew diff {state.goal_id}`)"]
-    total = f"{words.counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
-    lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
+    head = f"{total(files)} (`clew diff {state.goal_id}`)"
+    lines = [head, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
     if (more := len(files) - FILES_SHOWN) > 0:
         lines.append(f"- … {more} more")
     if known.left_out:
@@ -174,14 +174,7 @@ def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
 
 def _file(one: ChangedFile) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
-    counts = ", binary" if one.binary else _plus_minus([one])
-    unknown = ", left out of the snapshot" if one.left_out else ""
-    return f"- {code(one.path)}{was}{counts}{unknown}"
-
-
-def _plus_minus(files: Sequence[ChangedFile]) -> str:
-    added, removed = sum(one.added for one in files), sum(one.removed for one in files)
-    return f", +{added} -{removed}" if added or removed else ""
+    return f"- {code(one.path)}{was}, {one.how}"
 
 
 def _tried(state: State, actions: Entries) -> list[str]:

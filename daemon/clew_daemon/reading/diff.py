@@ -1,7 +1,6 @@
 """What a goal, or one of its subtasks, changed in its workspace, by its snapshots; redacted, and in bounded memory."""
 
 import contextlib
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,7 @@ from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import columns
 from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.record.comparison import ChangedFile, Comparison, comparison
+from clew_daemon.record.comparison import ChangedFile, Comparison, comparison, total
 from clew_daemon.record.goal_status import path_view
 from clew_daemon.undo.planning import Rows, Span, Spans, UndoRefused
 from clew_shared.record import snapshot_events as snap
@@ -79,7 +78,6 @@ def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
 
 
 LEFT_OUT_SHOWN = 10
-NOT_TAKEN = "left out of the snapshot"
 IGNORED = "Ignored files are in no snapshot, so they are not compared."
 BYTES_MAX = 64 << 20  # a larger diff is cut, with a note
 BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
@@ -138,29 +136,9 @@ def stat_lines(found: GoalDiff) -> Iterator[str]:
     rows = []
     for one in found.files:
         was = f"{_name(one.old_path)} -> " if one.old_path else ""
-        rows.append([(one.status, ""), (f"{was}{_name(one.path)}", ""), (_counts(one), "")])
+        rows.append([(one.status, ""), (f"{was}{_name(one.path)}", ""), (one.how, "")])
     yield from ("".join(text for text, _ in line) for line in columns(rows))
-    yield _sum(found.files)
-
-
-def _counts(one: ChangedFile) -> str:
-    if one.status == "mode":
-        return _modes(one)
-    if one.left_out:
-        return NOT_TAKEN
-    return "Bin" if one.binary else f"+{one.added} -{one.removed}"
-
-
-def _modes(one: ChangedFile) -> str:
-    return " -> ".join(f"{stat.S_IMODE(mode):04o}" for mode in one.modes)
-
-
-def _sum(files: list[ChangedFile]) -> str:
-    if not files:
-        return "no changes"
-    added, removed = sum(one.added for one in files), sum(one.removed for one in files)
-    lines = f"{counted(added, 'line')} added, {counted(removed, 'line')} removed"
-    return f"{counted(len(files), 'file')} changed: {lines}"
+    yield total(found.files)
 
 
 def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
@@ -175,9 +153,9 @@ def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
                 yield DiffLine(_KINDS.get(line[:1], "") if in_hunk else "file", shown)
     for one in found.files:
         if one.left_out:
-            yield DiffLine("file", f"{one.status}, {NOT_TAKEN}: {_name(one.path)}")
+            yield DiffLine("file", f"{one.status}, {one.how}: {_name(one.path)}")
         elif one.status == "mode" and one.modes[0] & 0o100 == one.modes[1] & 0o100:
-            yield DiffLine("file", f"mode {_modes(one)}: {_name(one.path)}")
+            yield DiffLine("file", f"mode {one.how}: {_name(one.path)}")
     if not found.files:
         yield DiffLine("file", "no changes")
 

@@ -70,13 +70,13 @@ def _status(goal: GoalView) -> tuple[str, str]:
     return head, label
 
 
-def counts(goal: GoalView) -> str:
-    """Return a goal's tokens, restarts and refused actions, "" where it has none."""
+def counts(goal: GoalView) -> list[str]:
+    """Return a goal's tokens, deaths of its worker, and refused actions, each where there are some."""
     tokens, restarts, refused = goal["tokens"], goal["restarts"], goal["blocked_total"]
     found = [f"{thousands(tokens)} tokens"] if tokens else []
     found += [f"worker died {times(restarts)}"] if restarts else []
     found += [f"{refused} refused"] if refused else []
-    return ", ".join(found)
+    return found
 
 
 def status_cells(goal: GoalView) -> Line:
@@ -96,7 +96,7 @@ def overview(goals: Sequence[GoalView], at: float | None = None, width: int = 0)
     head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
     rows = []
     for goal in goals:
-        more = f" ({found})" if (found := counts(goal)) else ""
+        more = f" ({', '.join(found)})" if (found := counts(goal)) else ""
         rows.append([*status_cells(goal), (short(now_text(goal, at), LISTED_CHARS) + more, "")])
     return columns([[(title, "bold") for title in head], *rows], width=width) if rows else []
 

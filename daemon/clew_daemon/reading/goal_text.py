@@ -50,8 +50,7 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     limit = f" of {detail['attempt_limit']}" if (detail["attempt_limit"] or 0) >= attempt else ""
     counts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
     counts += [words.counted(detail["actions_total"], "action")] if detail["actions_total"] else []
-    counts += [f"worker died {words.times(detail['restarts'])}"] if detail["restarts"] else []
-    counts += [f"{detail['blocked_total']} refused"] if detail["blocked_total"] else []
+    counts += goal_list.counts(detail)
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
         [
@@ -84,7 +83,7 @@ def changed_text(known: Part) -> str:
     """Return what differs from the first snapshot, as in `3 files, +10 -2`; "" for nothing."""
     if not (files := known.get("files_changed")):
         return ""
-    return f"{words.counted(files, 'file')}, +{known['lines_added']} -{known['lines_removed']}"
+    return words.changes(files, known["lines_added"], known["lines_removed"])
 
 
 def _tree_lines(detail: GoalDetail) -> Iterator[Line]:

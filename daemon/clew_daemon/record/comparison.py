@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from clew_shared.snapshots.entries import LEFT_OUT, Change, Changes
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
+from clew_shared.text.words import changes
 
 _OPTIONS = ("--cached", "--find-renames", "--no-ext-diff", "--no-textconv")
 _SCRATCH, _LEFT_AFTER_S = "clew-diff-", 86_400.0
@@ -40,6 +41,21 @@ class ChangedFile(NamedTuple):
     binary: bool = False
     left_out: bool = False
     modes: tuple[int, int] = (0, 0)
+
+    @property
+    def how(self) -> str:
+        """How it changed, in words, as in `+3 -1`."""
+        if self.status == "mode":
+            return " -> ".join(f"{stat.S_IMODE(mode):04o}" for mode in self.modes)
+        if self.left_out:
+            return "left out of the snapshot"
+        return "binary" if self.binary else f"+{self.added} -{self.removed}"
+
+
+def total(files: Sequence[ChangedFile]) -> str:
+    """Return how much was changed in all, as in `2 files, +3 -1`."""
+    added, removed = sum(one.added for one in files), sum(one.removed for one in files)
+    return changes(len(files), added, removed) if files else "no changes"
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,11 @@ def counted(count: int, one: str) -> str:
     return f"{count} {one}{'' if count == 1 else 's'}"
 
 
+def changes(files: int, added: int, removed: int) -> str:
+    """Return how much was changed: so many files, and so many lines added and removed: `2 files, +3 -1`."""
+    return f"{counted(files, 'file')}, +{added} -{removed}"
+
+
 def put_back(count: int, removed: int | None = None) -> str:
     """Return what became of the files of an undo: `3 files put back, 2 removed`; how many of each may be unknown."""
     if removed is None:
