@@ -30,14 +30,14 @@ __all__ = ["clew", "make_clew", "nobodys_clew"]
 hypothesis.settings.register_profile(
     "any machine",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("any machine")
 hypothesis.settings.register_profile(
     "long", hypothesis.settings.get_profile("any machine"), max_examples=2_000
 )
-"""`pytest --hypothesis-profile=long`: thirty times as deep, for tests that set no number of their own."""
+"""`pytest --hypothesis-profile=long`: fifty times as deep, for tests that set no number of their own."""
 
 SEEDS = 1 << 24
 

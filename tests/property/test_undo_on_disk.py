@@ -246,7 +246,7 @@ def reverts_only_the_goals(events):
 
 @pytest.mark.timeout(600)
 @settings(  # the same examples in each run; `make test-long` looks for new ones
-    max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 @given(EVENTS)
 @example([("look", None), ("act", [("remove", b"a"), ("folder", b"a")])])

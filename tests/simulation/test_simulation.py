@@ -10,7 +10,7 @@ from sim_life import live
 from sim_world import HAPPENINGS, Chaos, Clock, every_world
 
 CHUNK = 20
-TELLING = (74, 11, 41, 52, 17, 104, 71, 45, 10, 46)
+TELLING = (249, 141, 247, 104, 246, 71, 10)
 """Seeds whose lives have much in them: lived first."""
 STOPPED = "reason=(budget: |the agent asks|blocked actions|failed|.* messages instead)"
 """Why a goal may be blocked whose agent does nothing but call one method."""
@@ -61,7 +61,7 @@ def quiet(monkeypatch):
 @pytest.mark.parametrize("kind", ["plain", "own"])
 @pytest.mark.parametrize("method", METHODS)
 def test_an_agent_that_calls_one_method_for_ever_is_stopped_by_its_limits(method, kind, quiet):
-    for seed in range(3):
+    for seed in range(2):
         lived = quiet(seed, f"only {method}", agent=kind, budget_wall_s=None)
         assert lived.statuses[0] in ("blocked", "failed", "completed")
         if lived.statuses == ["blocked"]:
@@ -71,7 +71,7 @@ def test_an_agent_that_calls_one_method_for_ever_is_stopped_by_its_limits(method
 
 def test_an_agent_that_calls_any_method_at_random_never_exceeds_a_limit():
     first = int(os.environ["SEED"])
-    for seed in range(first, first + CHUNK):
+    for seed in range(first, first + CHUNK // 2):
         live(seed, ("erratic",))
 
 

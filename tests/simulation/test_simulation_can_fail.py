@@ -63,7 +63,7 @@ def forgets_blocks_at_restart(monkeypatch):
     monkeypatch.setattr(goals, "replayed", load)
 
 
-@breaks("a_blocked_action_is_not_allowed")
+@breaks("a_blocked_action_is_not_allowed", seed=2)
 def allows_what_is_blocked(monkeypatch):
     judged = core.judge
 
@@ -75,7 +75,7 @@ def allows_what_is_blocked(monkeypatch):
     monkeypatch.setattr(core, "judge", judge)
 
 
-@breaks("a_block_holds_in_the_world_on_the_disk", "looping", "stubborn", "pacing", seed=310)
+@breaks("a_block_holds_in_the_world_on_the_disk", "looping", "stubborn", "pacing", seed=5)
 def looks_at_no_disk_before_it_refuses(monkeypatch):
     monkeypatch.setattr(core.Core, "see_world", lambda *_, **__: False)
     # files that somebody brings back, and time to meet them
@@ -101,7 +101,7 @@ def carries_out_twice(monkeypatch):
     monkeypatch.setattr(actions.Actions, "_carry_out", twice)
 
 
-@breaks("state_is_the_fold_of_the_record")
+@breaks("state_is_the_fold_of_the_record", seed=1)
 def changes_state_beside_the_record(monkeypatch):
     thought = core.Core.think
 
@@ -121,20 +121,20 @@ def leaves_the_worker_alive(monkeypatch):
     monkeypatch.setattr(session.Session, "_tear_down", tear_down)
 
 
-@breaks("every_goal_ends_or_waits_for_a_named_reason", seed=72)
+@breaks("every_goal_ends_or_waits_for_a_named_reason", seed=341)
 def notices_no_silence(monkeypatch):
     monkeypatch.setattr(lifetime.Lifetime, "silent", lambda _: None)
     monkeypatch.setattr(lifetime.Lifetime, "stalled", lambda _: None)
 
 
-@breaks("what_the_record_keeps_is_bounded_by_what_was_allowed", "stubborn", seed=558)
+@breaks("what_the_record_keeps_is_bounded_by_what_was_allowed", "stubborn", seed=162)
 def waits_for_replans_for_ever(monkeypatch):
     monkeypatch.setattr(sim_account, "REFUSALS_MAX", 600)  # a sound daemon stays below a hundred
     monkeypatch.setattr(conversation, "OWED_REPLAN_MAX", 10**9)
     monkeypatch.setattr(conversation.Conversation, "_count", lambda *_: None)
 
 
-@breaks("a_transcript_read_back_is_valid", "diligent", "musing", seed=2)
+@breaks("a_transcript_read_back_is_valid", "diligent", "musing", seed=33)
 def folds_more_than_there_is(monkeypatch):
     one_more = property(
         lambda self: vars(self)["count"] + (vars(self)["count"] > 0),
@@ -143,7 +143,7 @@ def folds_more_than_there_is(monkeypatch):
     monkeypatch.setattr(transcript.TranscriptFold, "folded", one_more, raising=False)
 
 
-@breaks("time_spent_is_time_that_passed")
+@breaks("time_spent_is_time_that_passed", seed=9)
 def times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
         return session.time.time() - self._epoch.core.state.worker_since
@@ -151,7 +151,7 @@ def times_by_the_wall_clock(monkeypatch):
     monkeypatch.setattr(session.Session, "lived_s", lived_s)
 
 
-@breaks("no_part_of_the_daemon_fails", seed=54)
+@breaks("no_part_of_the_daemon_fails", seed=15)
 def takes_a_failed_ledger_for_a_bug(monkeypatch):
     another = type("AnotherError", (Exception,), {})
     for module in (session, lifetime, conversation):
@@ -172,7 +172,7 @@ def _anything_follows(monkeypatch):
             monkeypatch.setattr(event, "may_follow", always(True))
 
 
-@breaks("an_ended_goal_stays_ended")
+@breaks("an_ended_goal_stays_ended", seed=12)
 def goes_on_whatever_was_asked_meanwhile(monkeypatch):
     _anything_follows(monkeypatch)
     monkeypatch.setattr(goal_changes, "request_basis", lambda _: None)
@@ -196,13 +196,13 @@ def _swaps(monkeypatch):
     every_world(monkeypatch, swaps=12, requests=8, reloads=0, jumps=0, edits=0)
 
 
-@breaks("no_act_in_a_foreign_folder")
+@breaks("no_act_in_a_foreign_folder", seed=1)
 def takes_any_folder_for_its_own(monkeypatch):
     monkeypatch.setattr(Identity, "is_same", lambda *_: True)
     _swaps(monkeypatch)
 
 
-@breaks("no_act_in_a_foreign_folder", "diligent", "fragile")
+@breaks("no_act_in_a_foreign_folder", "diligent", "fragile", seed=7)
 def goes_by_the_path_of_a_workspace(monkeypatch):
     def place(self):
         now = workspace_guard.os.stat(self._workspace, follow_symlinks=False)
@@ -213,7 +213,7 @@ def goes_by_the_path_of_a_workspace(monkeypatch):
     _swaps(monkeypatch)
 
 
-@breaks("a_folder_becomes_the_workspace_by_right")
+@breaks("a_folder_becomes_the_workspace_by_right", seed=3)
 def makes_a_lost_workspace_again(monkeypatch):
     entered = workspace_guard.enter
 
@@ -255,7 +255,7 @@ def takes_an_attempt_for_a_crash(monkeypatch):
     monkeypatch.setattr(endings, "by_exit", crashed)
 
 
-@breaks("a_restore_leaves_what_others_changed", "stuck", seed=21)
+@breaks("a_restore_leaves_what_others_changed", "stuck", seed=41)
 def restores_what_others_changed(monkeypatch):
     monkeypatch.setattr(plan._Window, "closed", _all_its_own)
     every_world(monkeypatch, edits=30, requests=0)
@@ -271,7 +271,7 @@ def replaces_what_is_pending(monkeypatch):
     monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))
 
 
-@breaks("a_goal_ends_with_a_label_that_lets_it", "stuck", seed=2)
+@breaks("a_goal_ends_with_a_label_that_lets_it", "stuck", seed=6)
 def ends_with_any_label(monkeypatch):
     monkeypatch.setattr(proving.Proving, "_ends", always(True))
     calm = dict.fromkeys(("requests", "reloads", "jumps"), 0)
@@ -279,13 +279,13 @@ def ends_with_any_label(monkeypatch):
 
 
 put(goals.GoalStore, "commit", heard_at_once, "nothing_is_heard_that_is_not_recorded", seed=6)
-put(goal_run, "restart_s", always(0.0), "restart_intensity_holds", "crashing")
-put(goal_run.RestartHistory, "crashed", always(1), "restart_intensity_holds", "crashing")
-put(action_events, "STEPS_KEPT", 10**9, "nothing_grows_without_bound")
+put(goal_run, "restart_s", always(0.0), "restart_intensity_holds", "crashing", seed=1)
+put(goal_run.RestartHistory, "crashed", always(1), "restart_intensity_holds", "crashing", seed=1)
+put(action_events, "STEPS_KEPT", 10**9, "nothing_grows_without_bound", seed=2)
 put(schedule, "overlap", always(False), "no_two_goals_share_a_workspace", seed=17)
 put(schedule, "dependencies", lambda *_, **__: [], "a_goal_begins_only_when_it_may")
 put(core.Core, "interrupt", lambda *_, **__: [], "a_new_epoch_begins_with_clean_hands")
-put(core.Core, "budget_spent", always(""), "budgets_hold")
+put(core.Core, "budget_spent", always(""), "budgets_hold", seed=26)
 put(core.Core, "hold_to_limits", always(""), "one_turn_at_most_exceeds_a_limit", "only reflect")
 put(
     conversation.Conversation,
@@ -301,6 +301,7 @@ put(
     lambda state, _: not state.plan.replan_required,
     "attempts_are_no_more_than_allowed",
     "stuck",
+    seed=8,
 )
 put(
     scope.Scope,
@@ -332,7 +333,7 @@ def test_a_daemon_that_is_broken_is_found_out(broken, monkeypatch):
 def test_a_failing_seed_fails_at_the_same_line_again(monkeypatch):
     allows_what_is_blocked(monkeypatch)
     said = []
-    for seed in (*range(SEEDS),) * 2:
+    for seed in (2, *range(SEEDS)) * 2:
         try:
             live(seed)
         except LifeError as failed:
