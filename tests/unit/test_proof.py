@@ -198,8 +198,8 @@ def test_fewer_tests_than_before_are_noticed(before, now, expected):
         ("PATH=$PWD/bin:$PATH checker", ["checker"]),
         ("python3 -m mathx", ["mathx"]),
         ("timeout 30 ./e2e.sh && echo ok", ["e2e.sh", "echo"]),
-        ("python3 -c 'import mathx'", []),
-        ("test -f a", []),
+        ("python3 -c 'import mathx'", ["-c"]),
+        ("test -f a", ["["]),
         ("'", []),
     ],
 )
@@ -211,12 +211,27 @@ DECIDED = {
     "sh tools/suite.sh": "tools/suite.sh",
     "checker": "bin/checker",
     "PATH=$PWD/bin:$PATH python3 -m unittest": "bin/python3",
+    "make -s test": "bin/compare",
+    "make test both": "",  # pytest decides, too
+    "make built": "",
+    "npm run check --silent": "bin/compare",
+    "sh run.sh": "bin/compare",
+    "sh ../a.sh; : ; . b.sh; /c.sh": "",
+}
+START = {
+    "Makefile": 'test: a\n\t@compare "$$(sh gen.sh)" b\nboth:\n\tsh gen.sh\n\tpytest\nbuilt: t\n\t./t\n',
+    "run.sh": "#!/bin/sh\nset -e\ncompare 1 2\necho done\n",
+    "package.json": '{"scripts": {"check": "compare a b"}}',
 }
 
 
-def test_a_file_that_decides_is_named():
-    found = [decided_by([cmd], ["a.py", *DECIDED.values()]) for cmd in DECIDED]
-    assert [one.partition(": ")[0] for (one,) in found] == list(DECIDED.values())
+@pytest.mark.parametrize("cmd", DECIDED)
+def test_a_file_that_decides_is_named_also_where_a_script_of_the_start_runs_it(cmd):
+    were = dict.fromkeys(
+        ("tools/suite.sh", "bin/checker", "bin/python3", "bin/compare", "gen.sh"), True
+    )
+    found = decided_by([cmd], were | {"t": False}, lambda path: START.get(path, ""))
+    assert [one.partition(": ")[0] for one in found] == [DECIDED[cmd]] * bool(DECIDED[cmd])
 
 
 def test_tests_within_sources_are_seen():

@@ -1,6 +1,6 @@
 """The label of a finish whose checks have passed: what follows from what was seen, in one word and a reason. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -154,7 +154,7 @@ def label(seen: Seen, runs: Evidence) -> Proof:
         return _of_failing(seen, runs, failing)
     if seen.within:
         return Proof("changed_tests", seen.within, "tests inside of source files have gone")
-    return _of_counts(runs) or _of_changes(seen, runs)
+    return next(_objections(seen, runs), Proof("proven"))
 
 
 def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
@@ -176,37 +176,27 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
     return Proof("unknown", (), f"{failing} fails in the view, where nothing that judges differs")
 
 
-def _of_counts(runs: Evidence) -> Proof | None:
+def _objections(seen: Seen, runs: Evidence) -> Iterator[Proof]:
+    """Yield what speaks against a proof though the checks pass in the view, the weightiest first."""
     last = runs.views.get("judges", runs.finish)
     for name, run in [*runs.finish.items(), *last.items()]:
         if run.count and run.count.failed:
-            return Proof("failing_tests", (), f"{name}: {run.count.failed} tests failed")
+            yield Proof("failing_tests", (), f"{name}: {run.count.failed} tests failed")
     for name, run in last.items():
-        before = runs.before.get(name)
-        if short := fewer(before.count if before else None, run.count):
-            return Proof("fewer_tests", (), f"{name}: {short}")
-    return None
-
-
-def _of_changes(seen: Seen, runs: Evidence) -> Proof:
+        if short := fewer(runs.before.get(name, Run()).count, run.count):
+            yield Proof("fewer_tests", (), f"{name}: {short}")
     if seen.tools:
-        return Proof("changed_tools", seen.tools, "installed tools are other ones than before")
+        yield Proof("changed_tools", seen.tools, "installed tools are other ones than before")
     if seen.watches:
-        return Proof("watches_tests", _names(seen.watches), "; ".join(seen.watches[:5]))
-    files, why = _doubt(seen, runs)
-    return Proof("checked", files, why) if why else Proof("proven")
-
-
-def _doubt(seen: Seen, runs: Evidence) -> tuple[tuple[str, ...], str]:
-    """Return why a check that passes says little of the work, and the files that this is about; "" for nothing."""
+        yield Proof("watches_tests", _names(seen.watches), "; ".join(seen.watches[:5]))
     if runs.failing("data"):
-        return seen.data, f"without its change of {', '.join(seen.data[:5])} the checks fail"
+        why = f"without its change of {', '.join(seen.data[:5])} the checks fail"
+        yield Proof("checked", seen.data, why)
     if seen.odd:
-        return _names(seen.odd), "; ".join(seen.odd[:5])
-    if not runs.before.keys() >= runs.finish.keys():
-        return (), "it is not known whether the checks passed before the work, too"
-    passed = all(run.passed for run in runs.before.values())
-    return (seen.added, "the checks passed before the work, too") if passed else ((), "")
+        yield Proof("checked", _names(seen.odd), "; ".join(seen.odd[:5]))
+    why, known = "the checks passed before the work, too", runs.before.keys() >= runs.finish.keys()
+    if not known or all(run.passed for run in runs.before.values()):
+        yield Proof("checked", seen.added, why if known else f"it is not known whether {why}")
 
 
 def _names(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from clew_shared.proof.label import Seen
 from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
-from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError
+from clew_shared.snapshots.store import FILES, GitFailedError, SnapshotStore, StoreError
 from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.proof import sources, tools
@@ -38,7 +38,7 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500  # How many names of each kind an answer has; the view finds all of them itself
 DIFF_CHARS = 4_000
 _DIFF_FILES = 20
-_FILE_BYTES = 2 << 20
+_FILE_BYTES, _TEXT_BYTES = 2 << 20, 64 << 10
 _ALL_BYTES = 64 << 20
 
 
@@ -131,6 +131,13 @@ def _differing(store: SnapshotStore, request: LookRequest | ViewRequest) -> dict
     return found
 
 
+def _text(store: SnapshotStore, tree: str, path: str) -> str:
+    """Return the text of a file in a snapshot, its beginning of a long one, "" for none."""
+    with contextlib.suppress(GitFailedError):
+        return store.blob(f"{tree}:{FILES}/{path}")[:_TEXT_BYTES].decode(errors="replace")
+    return ""
+
+
 def diff(store: SnapshotStore, base: str, end: str, paths: list[str]) -> str:
     """Return the change of some files as git prints it, cut off; for the agent, which may need a way back."""
     if not paths:
@@ -189,13 +196,15 @@ class Prover:
         _, new, changed, settings = self._since_the_start(request)
         about = sorted({*found.judging, *found.told["mixed"], *found.told["within"]})
         text = diff(store, request.base, request.end, about)
+        work = {path: bool(found.all[path][0]) for path in found.work}
+        at_start = partial(_text, store, request.base)
         names = found.told | {
             "new_tools": new,
             "tools": changed,
             "git": settings,
             "home": [*tools.home_config(self._home), *_in_memory()],
             "alive": _alive(starter),
-            "odd": [*sources.decided_by(request.checks, found.work), *found.told["odd"]],
+            "odd": [*sources.decided_by(request.checks, work, at_start), *found.told["odd"]],
         }
         shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
         return LookDone(id=request.id, seen=Seen(**shown, had_tests=had_tests), diff=text)

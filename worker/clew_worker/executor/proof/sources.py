@@ -5,6 +5,7 @@ decides it, by an approximation of the shell's grammar. The lists are data: who 
 """
 
 import configparser
+import contextlib
 import json
 import re
 import shlex
@@ -118,21 +119,17 @@ _READERS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
-    """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read."""
-    read = _READERS.get(name.rpartition(".")[2], _lines)
-    try:
-        return sorted(_nested(read(data.decode("utf-8-sig", "surrogateescape"))), key=itemgetter(0))
-    except (ValueError, RecursionError, configparser.Error):
-        return None
-
-
 def part(name: str, data: bytes | None) -> object:
     """Return the part of a manifest that judges, all of it where it cannot be read, None where there is none."""
-    if data is None or (found := _pairs(name, data)) is None:
+    if data is None:
+        return None
+    read = _READERS.get(name.rpartition(".")[2], _lines)
+    try:
+        found = read(data.decode("utf-8-sig", "surrogateescape"))
+        is_told = re.compile(MANIFESTS[name], re.VERBOSE).match
+        return sorted((one for one in _nested(found) if is_told(one[0])), key=itemgetter(0))
+    except (ValueError, RecursionError, configparser.Error):
         return data
-    is_told = re.compile(MANIFESTS[name], re.VERBOSE).match
-    return [pair for pair in found if is_told(pair[0])]
 
 
 # -- tests within sources --------------------------------------------------------------------------
@@ -189,7 +186,7 @@ def with_old_tests(path: str, old: bytes | None, new: bytes | None) -> bytes | N
 
 # -- sources that look at how they are run ----------------------------------------------------------
 
-WATCHES: tuple[bytes, ...] = (
+_WATCHES: tuple[bytes, ...] = (
     *(one.signs.encode() for one in RUNNERS if one.signs),
     rb"sys\.modules(?:\.get)?[\[(]\s*['\"](?:_?pytest|unittest)",
     rb"['\"](?:_?pytest|unittest)['\"]\s+(?:not )?in\s+sys\.modules",
@@ -200,12 +197,12 @@ WATCHES: tuple[bytes, ...] = (
     rb"def __eq__\([^)]*\).*:\s*return True|__eq__['\"]?\s*[:=]\s*lambda[^:]*:\s*True",
 )
 """In new lines of sources: they ask whether they are tested, change the test library, or read the tests."""
-ODD: tuple[bytes, ...] = (
+_ODD = (
     rb"sys\._getframe|inspect\.(?:stack|currentframe)\(|gc\.get_(?:objects|referrers)|sys\.set(?:profile|trace)\(",
     rb"\bos\._exit\(|\batexit\.register|process\.exit(?:Code)?\b|Module\._load|require\.(?:cache|extensions)",
 )
 """Ways to the same ends that have honest uses, too."""
-_watches, _odd = (re.compile(b"|".join(patterns)) for patterns in (WATCHES, ODD))
+_watches, _odd = (re.compile(b"|".join(patterns)) for patterns in (_WATCHES, _ODD))
 
 
 def signs(old: bytes | None, new: bytes | None) -> tuple[str, str]:
@@ -227,12 +224,16 @@ _AROUND = re.compile(
 )
 _WITH_VALUE = ("-W", "-X", "-r", "--require", "-n")
 _IS_CODE = ("-c", "-e", "--eval", "-p")
+_PREPARES = wordset("cd echo printf mkdir set export true : rm cp")
+_MAKE = re.compile(r"(?:^|[\s;&|])make((?:\s+[^\s;&|]+)*)")
+_NPM = re.compile(r"(?:^|[\s;&|])npm(?:\s+run)?\s+(?:-\S+\s+)*([\w:.-]+)")
 
 
 def deciding(cmd: str) -> list[str]:
-    """Return the paths of the programs and scripts whose own exit code can make a check pass."""
+    """Return the paths of the programs and scripts whose own exit code can make a check pass, "[" for a test."""
+    text = re.sub(r"(?m)^[ \t]*#.*", "", cmd).replace("\n", " ; ")
     try:
-        lexer = shlex.shlex(cmd.replace("\n", " ; "), posix=True, punctuation_chars="|&;()<>")
+        lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;()<>")
         lexer.whitespace_split, lexer.commenters = True, ""
         parts = list(lexer)
     except ValueError:
@@ -251,11 +252,10 @@ def deciding(cmd: str) -> list[str]:
 
 
 def _program(words: list[str]) -> str:
-    """Return the script that a command runs, or its program, "" for none of its own."""
-    words = list(dropwhile(_AROUND.fullmatch, words))
-    if not words or words[0] in ("[", "test"):
-        return ""
-    program, *rest = words
+    """Return the script that a command runs, or its program, an option for code in the command itself."""
+    program, *rest = [*dropwhile(_AROUND.fullmatch, words)] or [""]
+    if program == "test":
+        return "["
     if not _INTERPRETER.fullmatch(program):
         return program.removeprefix("./")
     args = iter(rest)
@@ -263,7 +263,7 @@ def _program(words: list[str]) -> str:
         if arg == "-m":
             return next(args, "").replace(".", "/")
         if arg in _IS_CODE:
-            return ""
+            return arg
         if arg in _WITH_VALUE:
             next(args, "")
         elif not arg.startswith("-") and arg not in ("run", "test"):
@@ -271,11 +271,37 @@ def _program(words: list[str]) -> str:
     return ""
 
 
-def decided_by(checks: Collection[str], changed: Iterable[str]) -> list[str]:
-    """Return those of the changed files whose own exit code decides one of the checks, and that it does."""
-    words = {word for cmd in checks for word in deciding(cmd)}
-    paths = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
-    programs = (word for cmd in checks for word in cmd.split() if _INTERPRETER.fullmatch(word))
-    names = {word for word in (*words, *programs) if "/" not in word}  # found along PATH
-    found = (one for one in set(changed) if one in paths or one.rpartition("/")[2] in names)
+def decided_by(
+    checks: Collection[str], changed: Mapping[str, bool], start: Callable[[str], str]
+) -> list[str]:
+    """Return which changed files, told whether they were there, decide a check; `start` reads a file of the start."""
+    found, were = set[str](), [path for path, was in changed.items() if was]
+    for cmd in checks:
+        interpreters = filter(_INTERPRETER.fullmatch, cmd.split())
+        found |= _named([*deciding(cmd), *interpreters], changed)
+        for text in _run_by(cmd, start):
+            # all have to be changed, none new: what is new may be what the check itself builds
+            ran = [_named([one], were) for one in deciding(text) if one not in _PREPARES]
+            found |= set().union(*ran) if all(ran) else set()
     return [f"{one}: its own exit code decides a check" for one in sorted(found)]
+
+
+def _named(words: Collection[str], paths: Iterable[str]) -> set[str]:
+    """Return the paths that words of a command name, those without a slash also along PATH."""
+    forms = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
+    names = {word for word in words if "/" not in word}
+    return {one for one in paths if one in forms or one.rpartition("/")[2] in names}
+
+
+def _run_by(cmd: str, start: Callable[[str], str]) -> Iterator[str]:
+    """Yield what a check runs by a script, a Makefile or package.json, as these were at the start."""
+    yield from map(start, deciding(cmd))
+    for given in _MAKE.findall(cmd):
+        text = start("GNUmakefile") or start("makefile") or start("Makefile")
+        targets = "|".join(map(re.escape, given.split()))
+        recipes = re.findall(rf"(?m)^(?:{targets})[ \t]*:(?!=).*\n((?:\t.*\n?)+)", text)
+        yield re.sub(r"(?m)^\t[@+-]*", "", "".join(recipes)).replace("$$", "$")
+    for name in _NPM.findall(cmd):
+        with contextlib.suppress(ValueError, RecursionError):
+            scripts = dict(_nested(json.loads(start("package.json") or "{}")))
+            yield str(scripts.get(f"scripts/{name}/", ""))
