@@ -119,7 +119,7 @@ def _facts(state: State, detail: GoalDetail) -> str:
         "files of the proof": ", ".join(map(code, made.files)) if made else "",
         "last change": local(state.updated_at),
         "actions": f"{state.actions_total} allowed, {state.loops.blocked_total} refused",
-        "iterations": str(state.iteration),
+        "iterations": str(state.iteration or ""),
         "unknown front-matter keys (ignored)": ", ".join(map(inline, state.spec.unknown_keys)),
     }
     return "\n".join(f"- {name}: {text}" for name, text in rows.items() if text)

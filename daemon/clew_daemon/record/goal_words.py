@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clew_daemon.record.goal_view import AT_REST, MARKS, GoalDetail, Part, ground_facts, is_told
+from clew_daemon.record.goal_view import (
+    AT_REST,
+    MARKS,
+    GoalDetail,
+    Part,
+    ground_facts,
+    is_told,
+    standing,
+)
 from clew_shared.proof import label
 from clew_shared.record.moment import local
 from clew_shared.text import words
@@ -50,7 +58,8 @@ def facts(detail: GoalDetail) -> dict[str, str]:
     llm = f"{words.counted(cost['calls'], 'call')}, {words.thousands(sent)} tokens in{cached}, {spent}"
     undo = detail["snapshots"]["undo"]
     ago = f", {words.duration(age_s, whole=True)} ago" if age_s else ""
-    proof = label.words(made["label"], made["why"], made["accepted"]) if made else ""
+    proof = f"{label.words(made['label'], made['why'], made['accepted'])}; " if made else ""
+    proof = "" if proof.removesuffix("; ") in standing(detail) else proof
     found = {
         "name": detail["name"],
         "workspace": detail["workspace"],
@@ -60,7 +69,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
         "working time": words.duration(cost["active_s"]) if cost["active_s"] else "",
         "LLM": f"{llm}, {cost['llm_s']:.1f} s" if cost["calls"] else "",
         "undo": f"{undo}, for some subtasks" if detail.get("undone_in_part") else undo,
-        "proof": f"{proof}; more: `clew proof {detail['id']}`" if made else "",
+        "proof": f"{proof}`clew proof {detail['id']}` says more" if made else "",
     }
     return {name: str(text) for name, text in found.items() if text}
 

@@ -31,7 +31,6 @@ class RefusedAction(NamedTuple):
     """A refusal of the gate: `label` is the action as people read it, `why` a line on the reason."""
 
     seq: int
-    at: float
     signature: str
     label: str
     why: str
@@ -61,7 +60,6 @@ class Lane:
 
     epoch: int
     start: float
-    agent: str
     attempt: int = 1
     end: float | None = None
     ending: str = ""
@@ -78,13 +76,11 @@ _Span = TypeVar("_Span", Mark, Lane)
 
 
 class Timeline(NamedTuple):
-    """A whole timeline; `earlier` lanes are left out, `began` and `seconds` are of the wall clock."""
+    """A whole timeline; `earlier` lanes are left out."""
 
     lanes: tuple[Lane, ...]
     turns: tuple[Turn, ...]
     earlier: int
-    began: float
-    seconds: float
 
 
 class TimelineFold(EventFold[None]):
@@ -95,16 +91,12 @@ class TimelineFold(EventFold[None]):
         self.lanes: deque[Lane] = deque(maxlen=LANES_SHOWN)
         self.turns: deque[Turn] = deque(maxlen=TURNS_KEPT)
         self.refusals: deque[RefusedAction] = deque(maxlen=REFUSALS_KEPT)
-        self.began, self.workers, self._attempt = 0.0, 0, 1
+        self.workers, self._attempt = 0, 1
         self._flying: dict[int, Mark] = {}
-
-    @takes(ev.GoalAccepted)
-    def _accepted(self, _seq: int, event: ev.GoalAccepted) -> None:
-        self.began = event.at
 
     @takes(ev.WorkerStarted)
     def _started(self, _seq: int, event: ev.WorkerStarted) -> None:
-        self._add(Lane(event.epoch, event.at, event.agent, self._attempt))
+        self._add(Lane(event.epoch, event.at, self._attempt))
 
     @takes(ev.WorkerExited)
     def _exited(self, _seq: int, event: ev.WorkerExited) -> None:
@@ -127,7 +119,7 @@ class TimelineFold(EventFold[None]):
         else:
             mark.end, mark.result = event.at, "blocked"
             why = why_refused(event.reason)
-            self.refusals.append(RefusedAction(seq, event.at, event.signature, mark.label, why))
+            self.refusals.append(RefusedAction(seq, event.signature, mark.label, why))
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(self, _seq: int, event: ev.ActionFinished | ev.ActionInterrupted) -> None:
@@ -146,7 +138,7 @@ class TimelineFold(EventFold[None]):
 
     def _lane(self, epoch: int, at: float) -> Lane:
         known = (lane for lane in reversed(self.lanes) if lane.epoch == epoch)
-        return next(known, None) or self._add(Lane(epoch, at, "", self._attempt))
+        return next(known, None) or self._add(Lane(epoch, at, self._attempt))
 
     def _add(self, lane: Lane) -> Lane:
         self.lanes.append(lane)
@@ -160,7 +152,7 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
         *known.lanes,
         *(mark for lane in known.lanes for mark in lane.marks),
     ]
-    began = known.lanes[0].start if known.lanes else known.began
+    began = known.lanes[0].start if known.lanes else now
     turns = [one for one in known.turns if one.at >= began]
     moments = [began, *(one.at for one in turns), *(one.start for one in spans)]
     moments = sorted([*moments, *(one.end or now for one in spans)])
@@ -175,6 +167,4 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
         tuple(replace(placed(one), marks=[*map(placed, one.marks)]) for one in known.lanes),
         tuple(one._replace(at=place(one.at)) for one in turns),
         known.workers - len(known.lanes),
-        began,
-        max(0.0, moments[-1] - began),
     )

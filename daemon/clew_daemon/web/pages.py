@@ -36,7 +36,7 @@ from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalDetail, is_told, standing
-from clew_daemon.record.goal_words import checks, fresh_start, tree, unchecked
+from clew_daemon.record.goal_words import checks, facts, fresh_start, tree, unchecked
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
@@ -68,7 +68,7 @@ def environment() -> Environment:
     made.filters |= {"ending": words.ending, "text": shown_action, "is_told": is_told}
     made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
     made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
-    made.filters |= {"tree": tree, "checks": checks, "unchecked": unchecked}
+    made.filters |= {"tree": tree, "checks": checks, "unchecked": unchecked, "facts": facts}
     made.filters |= {"fresh_start": fresh_start, "outcome": words.outcome, "times": words.times}
     made.globals |= {"counted": words.counted}
     return made

@@ -71,7 +71,7 @@ def loop_lines(entry: Loop, steps: Mapping[int, Step]) -> Iterator[Line | str]:
         shown = clean(said.partition(f" {WHAT_ELSE}")[0])  # that advice is always the same
         yield [(f"{INDENT}{who}: {shown}", "dim")]
     if level := entry["escalated_to"]:
-        left = "it was left to you" if level == "person" else "another plan was asked for"
+        left = "you were asked" if level == "person" else "another plan was asked for"
         yield f"{INDENT}What came of it: {left}"
     yield ""
 
@@ -124,7 +124,7 @@ def proof(instance: Instance, goal: str, accept: bool, why: str) -> Shown:
         with open_ledger(instance) as reader:
             made = pages.event_at(reader, goal, known.seq)
     if known is None or not isinstance(made, ProofMade):
-        none = "no finish whose checks passed has been proved yet"
+        none = "its checks have not all passed at a finish yet"
         missing = none if state.spec.checks else "the goal has no checks"
         raise CliError(f"{goal}: there is no proof: {missing}")
     reason = known.reason or made.reason  # at the last refusal, or when the proof was made

@@ -170,6 +170,8 @@ def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
     if entry.kind == "action_blocked":  # one line: `clew show` has the rest
         return [[*head, (f": {short(entry.detail, OUTPUT_CHARS)}", "dim")]]
     below = _asked(entry) or _lines(entry.detail)[:OUTPUT_LINES]  # a question must not be cut
+    if entry.kind == "goal_blocked" and not several:
+        below = []  # it ends here, and the goal is shown in full, with the question
     return [head, *([(f"         {text}", "dim")] for text in below)]
 
 
