@@ -8,8 +8,17 @@ from clew_daemon.reading import goal_list
 from clew_daemon.reading.goal_list import status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.record import goal_view
-from clew_daemon.record.goal_view import GoalDetail, GoalView, Part, because, is_told, standing
+from clew_daemon.record.goal_view import (
+    PAUSED,
+    STOPPED,
+    GoalDetail,
+    GoalView,
+    Part,
+    after_failure,
+    because,
+    is_told,
+    standing,
+)
 from clew_daemon.record.goal_words import Step, checks, facts, fresh_start, tree, unchecked
 from clew_shared.text import words
 from clew_shared.text.plain import percent
@@ -61,7 +70,7 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     ]
     if now := detail["now"]:
         lines.append([("now: ", "bold"), (goal_list.activity(now, at), "cyan")])
-    if standing(detail) == goal_view.STOPPED:
+    if standing(detail) == STOPPED:
         lines += paragraph("next: ", goal_list.now_text(detail, at))
     return lines
 
@@ -124,16 +133,18 @@ def _check_lines(detail: GoalDetail) -> Iterator[Line]:
 
 def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:
     """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
-    (head, why), question = because(goal), _question(goal)
+    (head, why), said = because(goal), goal["reason"] or PAUSED
     lines = paragraph(f"{head}: ", why) if why else []
-    if goal["waiting"]:
-        lines += _waiting_lines(goal)
+    if standing(goal) == PAUSED and said != PAUSED:  # why, as a person said
+        lines += paragraph(INDENT, said)
+    if goal["status"] == "waiting":
+        lines.append([(f"{INDENT}continue now: clew continue {clean(goal['id'])}", "dim")])
     if summary and not is_told(summary, why):
         lines += paragraph("summary: ", summary)
     if goal["status"] == "failed":
-        lines += [[(clean(one), "")] for one in goal_view.after_failure(goal["id"], goal["agent"])]
-    if question:
-        lines += paragraph("question: ", question, "bold magenta")
+        lines += [[(clean(one), "")] for one in after_failure(goal["id"], goal["agent"])]
+    if goal["question"] and goal["status"] == "blocked":
+        lines += paragraph("question: ", goal["question"], "bold magenta")
     return [*lines, *answer_lines(goal)]
 
 
@@ -144,21 +155,7 @@ def question_lines(goal: GoalView) -> list[Line]:
 
 def answer_lines(goal: GoalView) -> list[Line]:
     """Return how to answer a blocked goal's question, unless the question names a command itself."""
-    question = _question(goal)
+    question = goal["question"] if goal["status"] == "blocked" else ""
     if not question or "`clew " in question:
         return []
     return [[(clean(f"answer with: {goal['answer']}"), "dim")]]
-
-
-def _question(goal: GoalView) -> str:
-    return (goal["question"] or "") if goal["status"] == "blocked" else ""
-
-
-def _waiting_lines(goal: GoalView) -> list[Line]:
-    """Return why a goal is paused where a person said so, and how to continue one that waits."""
-    lines, reason = list[Line](), goal["reason"] or goal_view.PAUSED
-    if standing(goal) == goal_view.PAUSED and reason != goal_view.PAUSED:
-        lines += paragraph(INDENT, reason)
-    if goal["status"] == "waiting":
-        lines.append([(f"{INDENT}continue now: clew continue {clean(goal['id'])}", "dim")])
-    return lines

@@ -50,30 +50,6 @@ ACTION = "/goals/{goal}/actions/{seq:int}"
 Values = Mapping[str, object]  # what a template shows, by its names
 
 
-@cache
-def environment() -> Environment:
-    """Return the templates."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
-    made.filters |= {"thousands": words.thousands, "short": short, "changed": changed_text}
-    made.filters |= {"standing": standing, "doing": doing, "percent": percent}
-    made.filters |= {"now": lambda goal: now_text(goal, time.time())}
-    made.filters |= {"ending": words.ending, "text": shown_action, "is_told": is_told}
-    made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
-    made.filters |= {"changes_of": changes_of, "command_of": command_of, "json": json.dumps}
-    made.filters |= {"tree": tree, "checks": checks, "unchecked": unchecked, "facts": facts}
-    made.filters |= {"fresh_start": fresh_start, "outcome": words.outcome, "times": words.times}
-    made.globals |= {"counted": words.counted}
-    return made
-
-
 def ago(at: float) -> str:
     """Return how long ago a moment was, in its largest unit; "" for none."""
     return roughly(max(0.0, time.time() - at)) if at else ""
@@ -87,6 +63,31 @@ def clock(at: float | str) -> str:
 def seconds(at: str) -> float:
     """Return a moment of a view in seconds since 1970."""
     return datetime.fromisoformat(at).timestamp()
+
+
+FILTERS: tuple[Callable[..., Any], ...] = (
+    *(ago, clock, seconds, short, percent, standing, doing, is_told, changes_of, command_of),
+    *(tree, checks, unchecked, facts, fresh_start, actions.verdict, actions.took, actions.place),
+    *(words.ending, words.outcome, words.thousands, words.times),
+)  # by their own names
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {one.__name__: one for one in FILTERS}
+    made.filters |= {"now": lambda goal: now_text(goal, time.time()), "json": json.dumps}
+    made.filters |= {"moment": iso, "changed": changed_text, "text": shown_action}
+    made.globals |= {"counted": words.counted}
+    return made
 
 
 def _shown(value: Any) -> Any:
