@@ -5,10 +5,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.record.moment import local
-from clew_shared.text.words import cut_off, ending, loop, one_line, refusal, warned
+from clew_shared.text.words import (
+    cut_off,
+    ending,
+    loop,
+    one_line,
+    outcome,
+    refusal,
+    signature_text,
+    warned,
+)
 
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
+_NONE = (None, "")
 _BELOW = ("question", "exception", "stack")
 _CODES = {"dim": "2", "bold": "1", "cyan": "36", "yellow": "33", "bold red": "1;31"}
 
@@ -19,7 +29,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     goal = f" {entry['goal']}" if entry.get("goal") else ""
     epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
     seq = f" #{entry['seq']}" if entry.get("seq") else ""
-    rest = [key for key in entry if key not in (*_HEAD_KEYS, *_BELOW)]
+    rest = [key for key in entry if key not in (*_HEAD_KEYS, *_BELOW) and entry[key] not in _NONE]
     words = "".join(f" {_clean(key)}={_clean(in_words(entry, key))}" for key in rest)
     lines = (line for key in _BELOW for line in str(entry.get(key) or "").splitlines())
     below = "".join(f"\n    {_clean(line)}" for line in lines)
@@ -36,6 +46,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
 _WORDS = {
     ("worker.exited", "reason"): ending,
     ("action.interrupted", "reason"): cut_off,
+    ("action.finished", "result"): outcome,
     ("attempt.ended", "reason"): ending,
     ("attempt.started", "reason"): ending,
     ("action.blocked", "reason"): refusal,
@@ -48,7 +59,8 @@ def in_words(entry: Mapping[str, Any], key: str) -> str:
     """Return a value as people read it: a code in words, a text of several lines in one."""
     if not isinstance(value := entry[key], str):
         return json.dumps(value, ensure_ascii=False)
-    return _WORDS.get((str(entry.get("event")), key), one_line)(value)
+    usual = signature_text if key == "signature" else one_line
+    return _WORDS.get((str(entry.get("event")), key), usual)(value)
 
 
 def coloured(entry: Mapping[str, Any]) -> str:
