@@ -26,7 +26,7 @@ PIECES = st.lists(
 EVIL = st.one_of(PIECES, st.text(max_size=60))
 SEEN = MarkdownIt("commonmark").enable("table")
 HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback"} | {
-    "Your answer is needed", "Replaced by replans", "Restarts and attempts",
+    "Your answer is needed", "Replaced by replans", "Attempts",
 }  # fmt: skip
 
 
@@ -72,6 +72,7 @@ def test_code_is_shown_as_it_is_and_what_would_open_some_is_not():
 @example(evil="x\n\n# Forged\n\n| a |\n| - |\n| b |\n<!--", other="`\n## Tree\n```")
 @example(evil="", other="[x][y]")
 @example(evil="``", other="<!--")
+@example(evil="", other="`<!--")
 def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent = played([evil or "one", other or "two"], spec={"unknown_keys": (evil, other)})
     agent.state.goal.description = evil
@@ -90,4 +91,4 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     assert not kinds(text) & {
         "html_block", "html_inline", "link_open", "image", "table_open", "fence",
     }  # fmt: skip
-    assert "<!--" not in re.sub(r"\\[<`]|`[^`\n]+`", "", text)
+    assert "<!--" not in re.sub(r"\\[<`]|(`+)(?!`).+?(?<!`)\1(?!`)", "", text)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from clew_daemon.cli.commands import watch
-from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
+from clew_daemon.cli.commands.watch import LiveView, PlainView
 from clew_daemon.herald.notices import of_block, of_end
 from clew_daemon.publish.report import render, write
 from clew_daemon.reading import goal_list, queries
@@ -98,16 +98,6 @@ def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
     question = "Put it back, then `clew resume goal-1`."
     agent.core.block(ev.GoalBlocked(at=AT, reason="gone", question=question, gone=True))
     assert not [line for line in drawn(agent) if "feedback" in line]
-
-
-def told(agent):
-    """The entries of all that an agent's core has emitted."""
-    state = State(goal_id="goal-1")
-    return [entry for seq, event in agent.take() if (entry := advance(state, event, seq))]
-
-
-def lines(agent):
-    return [entry_line(entry) for entry in told(agent)]
 
 
 def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
@@ -209,11 +199,7 @@ SITUATIONS = {  # what has happened, and how it stands and why, in the same word
     "at work": ([], "in_progress", ""),
     "waiting": ([ev.GoalWaiting(reason="the endpoint")], "waiting", "the endpoint"),
     "looping": ([ev.GoalBlocked(reason="again", question="It did again.")], "blocked", "again"),
-    "failed": (
-        [ev.GoalEnded(status="failed", reason="check ok fails")],
-        "failed",
-        "check ok fails",
-    ),
+    "failed": ([ev.GoalEnded(status="failed", reason="ok fails")], "failed", "ok fails"),
     "proven": (PROVEN, "completed, proven", ""),
     "undone": (undone("goal"), "proven, then undone", ""),
     "one subtask": (undone("subtask"), "proven, then partly undone", ""),

@@ -68,9 +68,6 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
-WORKERS = (
-    "- workers: {} (a new one, too, after a stop, a death of the daemon, and for a new attempt)"
-)
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 
@@ -88,7 +85,7 @@ def render(
         "Files changed": _files(state, files),
         "What was tried": _tried(state, actions[-TRIED_MAX:]),
         "Loops": _loops(state, loops[-TRIED_MAX:]),
-        "Restarts and attempts": list(_restarts(state, detail)),
+        "Attempts": list(_attempts(detail)),
         "Feedback": [f"- {inline(text)}" for text in state.guidance.feedback],
         "Replaced by replans": [f"- {inline(text)}" for text in state.replaced],
         "What you can do": advice if state.goal.status == GoalStatus.FAILED else [],
@@ -120,6 +117,8 @@ def _facts(state: State, detail: GoalDetail) -> str:
         "last change": local(state.updated_at),
         "actions": f"{state.actions_total} allowed, {state.loops.blocked_total} refused",
         "iterations": str(state.iteration or ""),
+        "workers": str(state.epoch if state.epoch > 1 else ""),
+        "worker died": words.times(state.restarts) if state.restarts else "",
         "unknown front-matter keys (ignored)": ", ".join(map(inline, state.spec.unknown_keys)),
     }
     return "\n".join(f"- {name}: {text}" for name, text in rows.items() if text)
@@ -205,14 +204,7 @@ def _loop(entry: Mapping[str, Any]) -> str:
     return f"- {at}: {words.loop(entry['kind'])}{what}{often}{said}"
 
 
-def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
-    if state.restarts:
-        yield f"- worker died: {words.times(state.restarts)}"
-    if state.epoch > state.restarts + 1:
-        yield WORKERS.format(state.epoch)
+def _attempts(detail: GoalDetail) -> Iterator[str]:
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])
-    begun = detail["attempts"][-FRESH_STARTS_SHOWN:]
-    if begun:
-        yield f"- fresh starts: {state.attempts.total}"
-    for one in begun:
-        yield f"  - {'; '.join(word + inline(text) for word, text in fresh_start(one))}"
+    for one in detail["attempts"][-FRESH_STARTS_SHOWN:]:
+        yield f"- {'; '.join(word + inline(text) for word, text in fresh_start(one))}"

@@ -111,12 +111,7 @@ _NEXT = {
 }
 
 
-_UNDOS = {
-    "goal": "undo",
-    "subtask": "undo of a subtask",
-    "undo": "undo reverted",
-    "attempt": "next attempt",
-}
+_UNDOS = {"subtask": "undo of a subtask", "undo": "undo reverted", "attempt": "next attempt"}
 
 
 def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
@@ -136,7 +131,7 @@ def _of_worker_and_workspace(event: ev.Event, state: State) -> Entry:
             gone = "its snapshots are gone" if event.removed else gone
             title, style = f"{gone}: {_cut(event.reason)}", "yellow"
         case ev.UndoStarted():
-            title = f"{_UNDOS[event.scope]}: {words.counted(event.entries, 'file')} to put back or remove"
+            title = f"{_UNDOS.get(event.scope, 'undo')}: {words.counted(event.entries, 'file')} to put back or remove"
         case ev.UndoFinished():
             left = f", {event.left_total} left: changed meanwhile" if event.left_total else ""
             title = f"{_UNDOS.get(state.snapshots.scope, 'undo')}: {words.put_back(event.restored)}{left}"

@@ -148,12 +148,11 @@ def changes(files: int, added: int, removed: int) -> str:
 
 def put_back(count: int, removed: int | None = None) -> str:
     """Return what became of the files of an undo: `3 files put back, 2 removed`; how many of each may be unknown."""
-    if removed is None:
-        return f"{counted(count, 'file')} put back or removed"
-    kept = count - removed
-    parts = [f"{counted(kept, 'file')} put back"] if kept or not removed else []
-    parts += [f"{removed if kept else counted(removed, 'file')} removed"] if removed else []
-    return ", ".join(parts)
+    if not removed:
+        return f"{counted(count, 'file')} put back{' or removed' if removed is None else ''}"
+    if count == removed:
+        return f"{counted(count, 'file')} removed"
+    return f"{counted(count - removed, 'file')} put back, {removed} removed"
 
 
 def duration(seconds: float, *, whole: bool = False) -> str:
