@@ -288,4 +288,4 @@ def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
     clew.clew("retry", goal)
     clew.wait("goal.completed", goal=goal)
     assert (clew.goal(goal)["epoch"], clew.state(goal)["restarts"]) == (5, 1)
-    assert "- worker died: once\n" in clew.report(goal)
+    assert "- restarts: 1\n" in clew.report(goal)

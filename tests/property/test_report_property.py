@@ -26,7 +26,7 @@ PIECES = st.lists(
 EVIL = st.one_of(PIECES, st.text(max_size=60))
 SEEN = MarkdownIt("commonmark").enable("table")
 HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback"} | {
-    "Your answer is needed", "Replaced by replans", "Attempts",
+    "Your answer is needed", "Replaced by replans", "Restarts and attempts", "Time and tokens",
 }  # fmt: skip
 
 

@@ -68,6 +68,7 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
     return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
 
 
+SPENT = ("working time", "LLM")  # these have a section of their own
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
 CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 
@@ -85,7 +86,8 @@ def render(
         "Files changed": _files(state, files),
         "What was tried": _tried(state, actions[-TRIED_MAX:]),
         "Loops": _loops(state, loops[-TRIED_MAX:]),
-        "Attempts": list(_attempts(detail)),
+        "Restarts and attempts": list(_restarts(state, detail)),
+        "Time and tokens": list(_spent(state)),
         "Feedback": [f"- {inline(text)}" for text in state.guidance.feedback],
         "Replaced by replans": [f"- {inline(text)}" for text in state.replaced],
         "What you can do": advice if state.goal.status == GoalStatus.FAILED else [],
@@ -105,7 +107,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
 
 def _facts(state: State, detail: GoalDetail) -> str:
     made, (head, why) = state.proofs.made, because(detail)
-    known = {name: inline(text) for name, text in facts(detail).items()}
+    known = {name: inline(text) for name, text in facts(detail).items() if name not in SPENT}
     known["workspace"] = code(state.spec.workspace) if state.spec.workspace else ""
     rows = {
         "status": f"**{standing(detail)}**",
@@ -117,8 +119,6 @@ def _facts(state: State, detail: GoalDetail) -> str:
         "last change": local(state.updated_at),
         "actions": f"{state.actions_total} allowed, {state.loops.blocked_total} refused",
         "iterations": str(state.iteration or ""),
-        "workers": str(state.epoch if state.epoch > 1 else ""),
-        "worker died": words.times(state.restarts) if state.restarts else "",
         "unknown front-matter keys (ignored)": ", ".join(map(inline, state.spec.unknown_keys)),
     }
     return "\n".join(f"- {name}: {text}" for name, text in rows.items() if text)
@@ -136,7 +136,7 @@ def _tree(detail: GoalDetail) -> Iterator[str]:
     for task in tree(detail):
         yield f"- {task.mark} {inline(task.text)}{_in_brackets(task.done)}"
         for one in task.steps:
-            yield f"  - {one.mark} {one.number} {inline(one.text)}{_in_brackets(one.done)}"
+            yield f"  - {one.mark} {inline(one.text)}{_in_brackets(one.done)}"
             yield from (f"    {head}{inline(text)}" for head, text in one.notes)
 
 
@@ -204,7 +204,21 @@ def _loop(entry: Mapping[str, Any]) -> str:
     return f"- {at}: {words.loop(entry['kind'])}{what}{often}{said}"
 
 
-def _attempts(detail: GoalDetail) -> Iterator[str]:
+def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
+    yield f"- restarts: {state.restarts}"
+    if (
+        state.epoch > state.restarts + 1
+    ):  # also after a stop, a death of the daemon, or for a new attempt
+        yield f"- workers: {state.epoch}"
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])
     for one in detail["attempts"][-FRESH_STARTS_SHOWN:]:
         yield f"- {'; '.join(word + inline(text) for word, text in fresh_start(one))}"
+
+
+def _spent(state: State) -> Iterator[str]:
+    cost = state.cost
+    calls = f", {cost.llm_s:.1f} s of it in {words.counted(cost.calls, 'LLM call')}"
+    yield f"- working time: {cost.active_s:.1f} s{calls if cost.calls else ''}"
+    if cost.calls:
+        split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
+        yield f"- tokens: {cost.tokens}: {split}"

@@ -22,10 +22,8 @@ UNCHECKED = (
     "`checks:` in the goal file, or `clew submit --check CMD`, adds some"
 )
 
-
-Said = tuple[
-    str, str
-]  # clew's own word, as in `found: `, and what others have said; one of them may be ""
+# clew's own word, as in `found: `, and what others have said; one of them may be "".
+Said = tuple[str, str]
 
 
 class Step(NamedTuple):
