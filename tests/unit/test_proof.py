@@ -102,7 +102,7 @@ from clew_worker.executor.proof import sources, tools
 
 assert count("zest: 3 passed, 1 failed") == Count(3, 1)
 assert all(map(is_judge, ("a/zest.toml", "aZest.py", "node_modules/zest-run/x.js", "site-packages/pyzest/x.py")))
-assert sources.shadows("pyzest.py") and sources.signs(b"", b"if getenv('ZEST_ID'):")[0]
+assert sources.shadows("pyzest.py") and sources.signs(b"", b"if getenv('ZEST_ID'):")
 Path("e/bin").mkdir(parents=True), Path("e/bin/pyzest").touch()
 assert [*tools.noted(Path(), ["e/"]).tools] == ["e/bin/pyzest"]
 assert "zest" in TOOLS and tool_of("python3 -m pyzest") == Tool("python3", "pyzest")
@@ -258,8 +258,8 @@ def test_tests_within_sources_are_seen():
 )
 def test_new_lines_that_look_at_how_they_are_run(line, watches, odd):
     found = signs(b"", line.encode())
-    assert (bool(found[0]), bool(found[1])) == (watches, odd)
-    assert signs(line.encode(), line.encode()) == ("", "")
+    assert ("watches" in found, "odd" in found) == (watches, odd)
+    assert not signs(line.encode(), line.encode())
 
 
 def test_data_is_what_a_check_may_compare_with():

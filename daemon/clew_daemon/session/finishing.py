@@ -117,10 +117,9 @@ class Finishing:
 
     async def act(self, p: protocol.Act) -> Judged:
         """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""
-        summary = p.args.get("summary")
-        summary = summary if isinstance(summary, str) else ""
-        reason = p.args.get("tests_changed")
-        reason = reason[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(reason, str) else ""
+        given = (p.args.get(name) for name in ("summary", "tests_changed"))
+        summary, reason = (one if isinstance(one, str) else "" for one in given)
+        reason = reason[: protocol.DESCRIPTION_CHARS_MAX]
         asked = protocol.Finish(success=True, summary=summary, tests_changed=reason)
         answer = await self.finish(asked)
         lines = [_failing(check) for check in answer.failing_checks]

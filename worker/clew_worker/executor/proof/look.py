@@ -68,8 +68,7 @@ class Changes:
             old, new = map(read, sides)
             if sources.judges(path, old, new, patterns):
                 self.told["altered" if sides[0] else "added"].append(path)
-                if path.rpartition("/")[2] not in sources.MANIFESTS:
-                    lost -= max(0, sources.tests_within(new) - sources.tests_within(old))
+                lost -= max(0, sources.tests_within(new) - sources.tests_within(old))
             elif not ignored(path):
                 lost += self._take_work(path, old, new)
         if lost <= 0:  # they have moved into files of tests
@@ -80,15 +79,15 @@ class Changes:
         before, now = self.all[path]
         mixed, is_data = sources.with_old_tests(path, old, new), sources.is_data(path)
         lost = sources.tests_lost(old, new) if mixed is None else 0
-        watches, odd = sources.signs(old, new)
+        said = sources.signs(old, new)
         if new is None and now and not is_data:
-            odd = "too large to be looked at"
+            said["odd"] = "too large to be looked at"
         if mixed is not None:
             self.mixed[path] = mixed
             self.told["mixed"].append(path)
         self.told["within"] += [path] if lost > 0 else []
-        self.told["watches"] += [f"{path}: {watches}"] if watches else []
-        self.told["odd"] += [f"{path}: {odd}"] if odd else []
+        for kind, text in said.items():
+            self.told[kind].append(f"{path}: {text}")
         self.told["data"] += [path] if before and is_data else []
         return lost
 

@@ -11,7 +11,7 @@ import re
 import shlex
 import sys
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import dropwhile
 from operator import itemgetter
@@ -141,12 +141,10 @@ _TEST_SIGNS = re.compile(
 )
 _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
 _RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\]\s*\n\s*mod ", re.MULTILINE)
-_DEFINED = re.compile(
-    rb"^((?:@.*\n)*)(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)", re.MULTILINE
-)
+_DEFINED = re.compile(rb"(?m)^((?:@.*\n){0,9})(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)")
 _SERVES = re.compile(rb"_|set_?up|tear_?down", re.IGNORECASE)
-_IS_TEST = re.compile(rb"test_|.*Test(?s:.*)\bdef test|(?s:.*)\n[ \t]+assert[^\n]*\s*\Z")
-_RETURNS = re.compile(rb"\n\s+return \S")
+_IS_TEST = re.compile(rb"test_|(?=.*Test)(?s:.*)\bdef test|(?s:.*)\n[ \t]+assert[^\n]*\s*\Z")
+_RETURNS = re.compile(rb"\n[ \t]+return \S")
 _SCRIPT_TEST = re.compile(rb"^(?:describe|suite|test|it)(?:\.\w+)*\(\s*['\"`]", re.MULTILINE)
 
 
@@ -157,8 +155,7 @@ def is_all_tests(path: str, data: bytes | None) -> bool:
         return bool(_SCRIPT_TEST.search(data)) and not re.search(rb"\bexports?\b", data)
     found = _DEFINED.findall(data) if path.endswith(".py") and b"assert" in data else ()
     tests = [one for above, one in found if not (_SERVES.match(one) or b"fixture" in above)]
-    are_tests = all(map(_IS_TEST.match, tests)) and not any(map(_RETURNS.search, tests))
-    return bool(tests) and are_tests
+    return bool(tests) and all(map(_IS_TEST.match, tests)) and not any(map(_RETURNS.search, tests))
 
 
 def tests_within(data: bytes | None) -> int:
@@ -202,16 +199,15 @@ _ODD = (
     rb"\bos\._exit\(|\batexit\.register|process\.exit(?:Code)?\b|Module\._load|require\.(?:cache|extensions)",
 )
 """Ways to the same ends that have honest uses, too."""
-_watches, _odd = (re.compile(b"|".join(patterns)) for patterns in (_WATCHES, _ODD))
+_SIGNS = {"watches": re.compile(b"|".join(_WATCHES)), "odd": re.compile(b"|".join(_ODD))}
 
 
-def signs(old: bytes | None, new: bytes | None) -> tuple[str, str]:
-    """Return what in the new lines of a source watches its tests, and what is odd there; "" for nothing."""
+def signs(old: bytes | None, new: bytes | None) -> dict[str, str]:
+    """Return what in the new lines of a source `watches` its tests, and what is `odd` there."""
     known = set((old or b"").splitlines())
     text = b"\n".join(line for line in (new or b"").splitlines() if line not in known)
-    found = (pattern.search(text) for pattern in (_watches, _odd))
-    first, second = (one[0].decode(errors="replace")[:80] if one else "" for one in found)
-    return first, second
+    found = {kind: pattern.search(text) for kind, pattern in _SIGNS.items()}
+    return {kind: one[0].decode(errors="replace")[:80] for kind, one in found.items() if one}
 
 
 # -- whose exit code decides a check ---------------------------------------------------------------
@@ -225,6 +221,7 @@ _AROUND = re.compile(
 _WITH_VALUE = ("-W", "-X", "-r", "--require", "-n")
 _IS_CODE = ("-c", "-e", "--eval", "-p")
 _PREPARES = wordset("cd echo printf mkdir set export true : rm cp")
+_RUNNERS = frozenset(words(lambda one: one.programs))
 _MAKE = re.compile(r"(?:^|[\s;&|])make((?:\s+[^\s;&|]+)*)")
 _NPM = re.compile(r"(?:^|[\s;&|])npm(?:\s+run)?\s+(?:-\S+\s+)*([\w:.-]+)")
 
@@ -275,27 +272,30 @@ def decided_by(
     checks: Collection[str], changed: Mapping[str, bool], start: Callable[[str], str]
 ) -> list[str]:
     """Return which changed files, told whether they were there, decide a check; `start` reads a file of the start."""
-    found, were = set[str](), [path for path, was in changed.items() if was]
+    found, named = set[str](), _by_word(changed)
+    were = _by_word(path for path, was in changed.items() if was)
     for cmd in checks:
-        interpreters = filter(_INTERPRETER.fullmatch, cmd.split())
-        found |= _named([*deciding(cmd), *interpreters], changed)
+        for word in (*deciding(cmd), *filter(_INTERPRETER.fullmatch, cmd.split())):
+            found |= named[word]
         for text in _run_by(cmd, start):
             # all have to be changed, none new: what is new may be what the check itself builds
-            ran = [_named([one], were) for one in deciding(text) if one not in _PREPARES]
+            ran = [were[word] for word in deciding(text) if word not in _PREPARES]
             found |= set().union(*ran) if all(ran) else set()
     return [f"{one}: its own exit code decides a check" for one in sorted(found)]
 
 
-def _named(words: Collection[str], paths: Iterable[str]) -> set[str]:
-    """Return the paths that words of a command name, those without a slash also along PATH."""
-    forms = {form for word in words for form in (word, f"{word}.py", f"{word}/__main__.py")}
-    names = {word for word in words if "/" not in word}
-    return {one for one in paths if one in forms or one.rpartition("/")[2] in names}
+def _by_word(paths: Iterable[str]) -> defaultdict[str, set[str]]:
+    """Return paths by the words that a command may name them by, along PATH by their last part."""
+    found = defaultdict[str, set[str]](set)
+    for path in paths:
+        for word in (path, re.sub(r"(/__main__)?\.py$", "", path), path.rpartition("/")[2]):
+            found[word].add(path)
+    return found
 
 
 def _run_by(cmd: str, start: Callable[[str], str]) -> Iterator[str]:
     """Yield what a check runs by a script, a Makefile or package.json, as these were at the start."""
-    yield from map(start, deciding(cmd))
+    yield from (start(path) for path in deciding(cmd) if path not in _RUNNERS)
     for given in _MAKE.findall(cmd):
         text = start("GNUmakefile") or start("makefile") or start("Makefile")
         targets = "|".join(map(re.escape, given.split()))
