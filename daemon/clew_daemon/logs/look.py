@@ -5,16 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.record.moment import local
-from clew_shared.text.words import (
-    cut_off,
-    ending,
-    loop,
-    one_line,
-    outcome,
-    refusal,
-    signature_text,
-    warned,
-)
+from clew_shared.text import words
 
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
@@ -30,7 +21,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
     seq = f" #{entry['seq']}" if entry.get("seq") else ""
     rest = [key for key in entry if key not in (*_HEAD_KEYS, *_BELOW) and entry[key] not in _NONE]
-    words = "".join(f" {_clean(key)}={_clean(in_words(entry, key))}" for key in rest)
+    shown = "".join(f" {_clean(key)}={_clean(in_words(entry, key))}" for key in rest)
     lines = (line for key in _BELOW for line in str(entry.get(key) or "").splitlines())
     below = "".join(f"\n    {_clean(line)}" for line in lines)
     return [
@@ -38,20 +29,20 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"{_clean(level):<8}", _LEVEL_STYLE.get(level, "")),
         (f"{_clean(str(entry.get('event', ''))):<20}", "bold"),
         (_clean(f"{goal}{epoch}{seq}"), "cyan"),
-        (f"{words}{below}", ""),
+        (f"{shown}{below}", ""),
     ]
 
 
 # How a code is put into words, by the event and the key that has it.
 _WORDS = {
-    ("worker.exited", "reason"): ending,
-    ("action.interrupted", "reason"): cut_off,
-    ("action.finished", "result"): outcome,
-    ("attempt.ended", "reason"): ending,
-    ("attempt.started", "reason"): ending,
-    ("action.blocked", "reason"): refusal,
-    ("loop.detected", "kind"): loop,
-    ("intervention.sent", "kind"): warned,
+    ("worker.exited", "reason"): words.ending,
+    ("action.interrupted", "reason"): words.cut_off,
+    ("action.finished", "result"): words.outcome,
+    ("attempt.ended", "reason"): words.ending,
+    ("attempt.started", "reason"): words.ending,
+    ("action.blocked", "reason"): words.refusal,
+    ("loop.detected", "kind"): words.loop,
+    ("intervention.sent", "kind"): words.warned,
 }
 
 
@@ -59,7 +50,7 @@ def in_words(entry: Mapping[str, Any], key: str) -> str:
     """Return a value as people read it: a code in words, a text of several lines in one."""
     if not isinstance(value := entry[key], str):
         return json.dumps(value, ensure_ascii=False)
-    usual = signature_text if key == "signature" else one_line
+    usual = words.signature_text if key == "signature" else words.one_line
     return _WORDS.get((str(entry.get("event")), key), usual)(value)
 
 

@@ -8,17 +8,8 @@ from clew_daemon.reading import goal_list
 from clew_daemon.reading.goal_list import status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.record.goal_view import (
-    PAUSED,
-    STOPPED,
-    GoalDetail,
-    GoalView,
-    Part,
-    after_failure,
-    because,
-    is_told,
-    standing,
-)
+from clew_daemon.record import goal_view
+from clew_daemon.record.goal_view import PAUSED, GoalDetail, GoalView, Part, is_told, standing
 from clew_daemon.record.goal_words import Step, checks, facts, fresh_start, tree, unchecked
 from clew_shared.text import words
 from clew_shared.text.plain import percent
@@ -70,7 +61,7 @@ def head_lines(detail: GoalDetail, at: float) -> list[Line]:
     ]
     if now := detail["now"]:
         lines.append([("now: ", "bold"), (goal_list.activity(now, at), "cyan")])
-    if standing(detail) == STOPPED:
+    if standing(detail) == goal_view.STOPPED:
         lines += paragraph("next: ", goal_list.now_text(detail, at))
     return lines
 
@@ -133,7 +124,7 @@ def _check_lines(detail: GoalDetail) -> Iterator[Line]:
 
 def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:
     """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
-    (head, why), said = because(goal), goal["reason"] or PAUSED
+    (head, why), said = goal_view.because(goal), goal["reason"] or PAUSED
     lines = paragraph(f"{head}: ", why) if why else []
     if standing(goal) == PAUSED and said != PAUSED:  # why, as a person said
         lines += paragraph(INDENT, said)
@@ -142,7 +133,7 @@ def closing_lines(goal: GoalView, summary: str | None = None) -> list[Line]:
     if summary and not is_told(summary, why):
         lines += paragraph("summary: ", summary)
     if goal["status"] == "failed":
-        lines += [[(clean(one), "")] for one in after_failure(goal["id"], goal["agent"])]
+        lines += [[(clean(one), "")] for one in goal_view.after_failure(goal["id"], goal["agent"])]
     if goal["question"] and goal["status"] == "blocked":
         lines += paragraph("question: ", goal["question"], "bold magenta")
     return [*lines, *answer_lines(goal)]

@@ -3,24 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clew_daemon.record.goal_view import (
-    AT_REST,
-    MARKS,
-    GoalDetail,
-    Part,
-    ground_facts,
-    is_told,
-    standing,
-)
+from clew_daemon.record import goal_view
+from clew_daemon.record.goal_view import GoalDetail, Part, is_told
 from clew_shared.proof import label
 from clew_shared.record.moment import local
 from clew_shared.text import words
 from clew_shared.text.plain import percent
 
-UNCHECKED = (
-    "no checks: that it is done is the agent's word alone; "
-    "`checks:` in the goal file, or `clew submit --check CMD`, adds some"
-)
+UNCHECKED = "no checks: you have the agent's word alone; `checks:` in its file, or `clew submit --check`, adds some"
 
 # clew's own word, as in `found: `, and what others have said; one of them may be "".
 Said = tuple[str, str]
@@ -57,7 +47,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
     undo = detail["snapshots"]["undo"]
     ago = f", {words.duration(age_s, whole=True)} ago" if age_s else ""
     proof = f"{label.words(made['label'], made['why'], made['accepted'])}; " if made else ""
-    proof = "" if proof.removesuffix("; ") in standing(detail) else proof
+    proof = "" if proof.removesuffix("; ") in goal_view.standing(detail) else proof
     found = {
         "name": detail["name"],
         "workspace": detail["workspace"],
@@ -75,7 +65,7 @@ def facts(detail: GoalDetail) -> dict[str, str]:
 def fresh_start(begun: Part) -> list[Said]:
     """Return why the attempt before this one ended, and how this one differs, where it does."""
     number, place = begun["attempt"], f"{begun['task_idx'] + 1}.{begun['subtask_idx'] + 1}"
-    ground = ground_facts(begun["restored"], begun["kept"], begun["left"])
+    ground = goal_view.ground_facts(begun["restored"], begun["kept"], begun["left"])
     differs = "; ".join(filter(None, [begun["rung"], *ground])) or "as before"
     ended = (f"attempt {number - 1} at {place} ended: ", words.ending(begun["reason"]))
     return [ended, (f"attempt {number}: ", differs)]
@@ -105,8 +95,8 @@ def tree(detail: GoalDetail) -> list[Step]:
 def _step(step: Part, detail: GoalDetail, *more: Any) -> Step:
     status = step["status"]
     if status == "in_progress":
-        status = AT_REST.get(detail["status"], status)
-    return Step(status, f"[{MARKS.get(status, '?')}]", step["description"], *more)
+        status = goal_view.AT_REST.get(detail["status"], status)
+    return Step(status, f"[{goal_view.MARKS.get(status, '?')}]", step["description"], *more)
 
 
 def _findings(more: Part, detail: GoalDetail) -> Iterator[Said]:
