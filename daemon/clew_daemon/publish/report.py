@@ -206,9 +206,7 @@ def _loop(entry: Mapping[str, Any]) -> str:
 
 def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
     yield f"- restarts: {state.restarts}"
-    if (
-        state.epoch > state.restarts + 1
-    ):  # also after a stop, a death of the daemon, or for a new attempt
+    if state.epoch > state.restarts + 1:  # after a stop, too, a death of the daemon, a new attempt
         yield f"- workers: {state.epoch}"
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])
     for one in detail["attempts"][-FRESH_STARTS_SHOWN:]:

@@ -37,7 +37,7 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 
 @parameters.command(
     parameters.goal_as_given,
-    click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning."),
+    click.argument("signature", metavar="ACTION", help="The refused action, or its beginning."),
 )
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
