@@ -85,7 +85,11 @@ UNDOS = (ev.UndoStarted, ev.UndoFinished)
 PASSED = ("undo.begin", "undo.restore", "undo.finish")
 POINTS = points.names(points.ATTEMPT | {name: points.UNDO[name] for name in PASSED})
 TELLING = ("undo.restore.after", "attempt.begin.before")
-REST = [point for point in POINTS if point not in TELLING]
+
+
+def sampled(names, *telling):
+    """All these points; those that tell most in every run, the others in long ones."""
+    return [pytest.param(one, marks=() if one in telling else pytest.mark.long) for one in names]
 
 
 @pytest.fixture
@@ -101,9 +105,7 @@ def test_each_attempt_begins_where_its_subtask_began(life):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    "point", [*TELLING, *(pytest.param(point, marks=pytest.mark.long) for point in REST)]
-)
+@pytest.mark.parametrize("point", sampled(POINTS, *TELLING))
 def test_the_daemon_killed_between_attempts_at(life, point):
     life.live(life.order(point, HITS))
     life.check()
@@ -111,7 +113,7 @@ def test_the_daemon_killed_between_attempts_at(life, point):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", points.names(points.UNDO_WORKER))
+@pytest.mark.parametrize("point", sampled(points.names(points.UNDO_WORKER), "restore.entry.after"))
 def test_an_executor_killed_while_it_restores_at(life, point):
     life.live(life.order(point, (1, 2)))
     life.check()

@@ -132,7 +132,7 @@ CALLS = {
     "clew_ask": {"question": "What now?"},
     "clew_nothing": {},
 }
-OFTEN_WRONG = ("clew_run", "clew_recall", "clew_wait", "clew_done", "clew_plan")
+OFTEN_WRONG = ("clew_run", "clew_done", "clew_plan")
 ODD_CALLS = [
     ("clew_plan", {"tasks": []}),
     ("clew_ask", {"question": ""}),

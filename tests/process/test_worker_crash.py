@@ -163,9 +163,9 @@ def test_a_nursery_that_dies_or_hangs_takes_no_worker_along_and_is_renewed(clew,
     assert [e["epoch"] for e in clew.seen("worker.started", goal=goal)] == [1]
 
 
-def test_thirty_restarts_leak_no_descriptor_and_no_process(clew):
+def test_twenty_restarts_leak_no_descriptor_and_no_process(clew):
     clew.agent("broken", "hello()\nrun('true &')\nos._exit(3)")
-    clew.configure({"restart.max_restarts": 15})
+    clew.configure({"restart.max_restarts": 10})
     clew.start()
     counts = []
     for name in ("a.md", "b.md"):

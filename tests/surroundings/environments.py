@@ -206,7 +206,7 @@ def runtime_folder(base: Path, name: str) -> str:
 # -- users
 
 
-@environment("an ordinary user", sample=True)
+@environment("an ordinary user")
 def ordinary(base: Path) -> Iterator[Ways]:
     yield Ways(user(), user(), owner=UID)
 
