@@ -43,7 +43,7 @@ class TextPage(Static):
 
     def __init__(self, classes: str = "page", *, before: str = "reading …") -> None:
         self._lines: list[Line] = [[(before, "dim")]]
-        self._shown: Text | None = None
+        self._drawn: tuple[list[Line], int] | None = None  # and in which width
         super().__init__(before, classes=classes)
 
     def show(self, lines: Iterable[Line]) -> None:
@@ -54,10 +54,10 @@ class TextPage(Static):
     def on_resize(self) -> None:
         """Wrap the lines to the width of the page."""
         width = self.content_size.width or self.app.size.width
-        text = Text("\n").join(part for line in self._lines for part in wrapped(line, width))
-        if text != self._shown:
-            self._shown = text
-            self.update(text)
+        if self._drawn != (self._lines, width):
+            self._drawn = self._lines, width
+            parts = (part for line in self._lines for part in wrapped(line, width))
+            self.update(Text("\n").join(parts))
 
 
 class RowTable(DataTable[Text]):
