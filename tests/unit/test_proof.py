@@ -19,6 +19,7 @@ from clew_worker.executor.proof.sources import (
     is_all_tests,
     is_data,
     judges,
+    named_tests,
     signs,
     with_old_tests,
 )
@@ -74,6 +75,8 @@ SOURCES = {
     "def test_connection(host):\n    assert host\n    return host.answers()\n": False,
     "def main():\n    assert sys.argv\n    print(1)\n": False,
     "def setup_logging(level):\n    assert level\n": False,
+    "def require_text(x):\n    assert x, 'a text is needed'\n": False,
+    "const add = (a, b) => a + b\ntest('add', () => assert.equal(add(2, 3), 5))": False,
     "const test = require('node:test')\ntest('add', () => assert.equal(add(2, 3), 5))": True,
     "export const add = 1\nif (import.meta.vitest) {\n  it('adds', () => expect(add).toBe(1))\n}": False,
 }
@@ -111,6 +114,13 @@ assert "zest" in TOOLS and tool_of("python3 -m pyzest") == Tool("python3", "pyze
 
 def test_a_runner_is_added_by_one_record(tmp_path):
     subprocess.run([sys.executable, "-c", MADE_UP], cwd=tmp_path, check=True)
+
+
+def test_a_runners_own_config_names_files_of_tests():
+    found = named_tests("pytest.ini", b"[pytest]\npython_files = check_*.py *.py\n")
+    assert found == ["check_*.py"]
+    assert named_tests("package.json", b'{"jest": {"testMatch": ["**/*.do.js"]}}') == ["*.do.js"]
+    assert named_tests("setup.cfg", b"[") == []
 
 
 def test_a_new_module_in_the_place_of_a_known_one_judges():
@@ -157,6 +167,7 @@ CLOSINGS = {
     " Tests  1 failed | 2 passed (3)": Count(2, 1, 0),
     "\n  2 passing (8ms)\n  1 pending\n  1 failing\n": Count(2, 1, 1),
     "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured": Count(2, 0, 1),
+    "--- FAIL: TestB (0.0s)\nFAIL": Count(0, 1, 0),  # a test binary, which names no package
     "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s": Count(1, 1, 0),
     "--- FAIL: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s\nok  \ta/c\t(cached)": Count(1, 1, 0),
     "ok  \ta/b\t0.01s\n?   \ta/c\t[no test files]\nok  \ta/d\t0.01s [no tests to run]": Count(1, 0, 0),
@@ -213,6 +224,7 @@ DECIDED = {
     "PATH=$PWD/bin:$PATH python3 -m unittest": "bin/python3",
     "make -s test": "bin/compare",
     "make test both": "",  # pytest decides, too
+    "make -s test && pytest": "",
     "make built": "",
     "npm run check --silent": "bin/compare",
     "sh run.sh": "bin/compare",

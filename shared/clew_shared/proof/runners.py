@@ -30,6 +30,7 @@ class Runner:
     signs: str = ""
 
 
+_GO_PACKAGE = r"(?P<verdict>ok|FAIL)[ \t]+\S+[ \t]+(?:\(cached\)|[\d.]+s)(?!.*\[no tests)"
 RUNNERS: tuple[Runner, ...] = (
     Runner("pytest py.test", packages="pytest _pytest pytest_* py pluggy iniconfig xdist hypothesis",
         files="conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml",
@@ -59,11 +60,11 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("cargo rustc", files="build.rs clippy.toml .clippy.toml rustfmt.toml rust-toolchain*",
         closing=r"^test result: \w+\. (?P<words>\d+ passed; \d+ failed; \d+ ignored);",
         signs=r"cfg!\(test\)|cfg\(not\(test\)\)"),
-    Runner("go", files="go.work .golangci.*", when="^=== RUN ", closing=r"^\s*--- (?P<verdict>PASS|FAIL|SKIP): ",
+    # without -v go names only tests that fail: where it tells its packages, these are what is counted
+    Runner("go", files="go.work .golangci.*", when=rf"^=== RUN |\A(?!(?s:.*)^{_GO_PACKAGE})",
+        closing=r"^[ \t]*--- (?P<verdict>PASS|FAIL|SKIP): ",
         signs=r"testing\.Testing\(\)|flag\.Lookup\(\"test"),
-    # without -v go names only tests that fail: then its packages are what is counted
-    Runner(when=r"\A(?!(?s:.*)^=== RUN )",
-        closing=r"^(?P<verdict>ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests)"),
+    Runner(when=r"\A(?!(?s:.*)^=== RUN )", closing=f"^{_GO_PACKAGE}"),
     Runner("mvn gradle java javac", files="*Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt",
         closing=r"^(?:\[\w+\]\s+)?Tests run: (?P<total>\d+), (?P<words>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$"),
     Runner("ctest cmake", files="CTest*.cmake CMake*Presets.json",

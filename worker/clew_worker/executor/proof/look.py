@@ -80,7 +80,7 @@ class Changes:
         mixed, is_data = sources.with_old_tests(path, old, new), sources.is_data(path)
         lost = sources.tests_lost(old, new) if mixed is None else 0
         said = sources.signs(old, new)
-        if new is None and now and not is_data:
+        if not is_data and ((new is None and now) or (old is None and before)):
             said["odd"] = "too large to be looked at"
         if mixed is not None:
             self.mixed[path] = mixed
@@ -107,7 +107,13 @@ def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes
             room -= len(data or b"")
             return data
 
-        found.sort(rules.Patterns(request.judges, request.ignore), read)
+        # as it was at the start: what a config names later is a change of that config
+        at_top = store.names("ls-tree", f"{request.base}:{FILES}", "--", *sources.NAMING)
+        named = list(request.judges)
+        for head, _, name in (line.partition("\t") for line in at_top):
+            _, kind, blob = head.split()
+            named += sources.named_tests(name, read(Entry(_FILE, blob))) if kind == "blob" else ()
+        found.sort(rules.Patterns(tuple(named), request.ignore), read)
     return found
 
 

@@ -116,20 +116,41 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "json": json.loads,
     "toml": tomllib.loads,
     "cfg": _ini,
+    "ini": _ini,
 }
+NAMING: Mapping[str, str] = {
+    "pytest.ini": "pytest/python_files/",
+    "tox.ini": "pytest/python_files/",
+    "setup.cfg": "tool:pytest/python_files/",
+    "pyproject.toml": "tool/pytest/ini_options/python_files/",
+    "package.json": "jest/testMatch/",
+}
+"""By which key a config at the top names the files of tests."""
+_TELLING = re.compile(r"(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
+
+
+def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
+    """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read."""
+    read = _READERS.get(name.rpartition(".")[2], _lines)
+    try:
+        return sorted(_nested(read(data.decode("utf-8-sig", "surrogateescape"))), key=itemgetter(0))
+    except (ValueError, RecursionError, configparser.Error):
+        return None
 
 
 def part(name: str, data: bytes | None) -> object:
     """Return the part of a manifest that judges, all of it where it cannot be read, None where there is none."""
-    if data is None:
-        return None
-    read = _READERS.get(name.rpartition(".")[2], _lines)
-    try:
-        found = read(data.decode("utf-8-sig", "surrogateescape"))
-        is_told = re.compile(MANIFESTS[name], re.VERBOSE).match
-        return sorted((one for one in _nested(found) if is_told(one[0])), key=itemgetter(0))
-    except (ValueError, RecursionError, configparser.Error):
+    if data is None or (found := _pairs(name, data)) is None:
         return data
+    is_told = re.compile(MANIFESTS[name], re.VERBOSE).match
+    return [pair for pair in found if is_told(pair[0])]
+
+
+def named_tests(name: str, data: bytes | None) -> list[str]:
+    """Return the names that a config of a runner gives to files of tests, but for those of all files, like `*.py`."""
+    given = dict(_pairs(name, data or b"") or ()).get(NAMING[name], "")
+    names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    return [one.rpartition("/")[2] for one in map(str, names) if _TELLING.fullmatch(one)]
 
 
 # -- tests within sources --------------------------------------------------------------------------
@@ -143,8 +164,15 @@ _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re
 _RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\]\s*\n\s*mod ", re.MULTILINE)
 _DEFINED = re.compile(rb"(?m)^((?:@.*\n){0,9})(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)")
 _SERVES = re.compile(rb"_|set_?up|tear_?down", re.IGNORECASE)
-_IS_TEST = re.compile(rb"test_|(?=.*Test)(?s:.*)\bdef test|(?s:.*)\n[ \t]+assert[^\n]*\s*\Z")
+# One of another name takes nothing, unlike a function that asserts what it is given.
+_IS_TEST = re.compile(
+    rb"test_|(?=.*Test)(?s:.*)\bdef test|\w+\(\s*\)[^\n]*:(?s:.*)\n[ \t]+assert[^\n]*\n*\Z"
+)
 _RETURNS = re.compile(rb"\n[ \t]+return \S")
+_SCRIPT_WORK = re.compile(
+    rb"\bexports?\b|^(?:async )?function\b|^class\b|^(?:const|let|var) \w+ = (?:async )?(?:\(|\w+ =>|function)",
+    re.MULTILINE,
+)
 _SCRIPT_TEST = re.compile(rb"^(?:describe|suite|test|it)(?:\.\w+)*\(\s*['\"`]", re.MULTILINE)
 
 
@@ -152,7 +180,7 @@ def is_all_tests(path: str, data: bytes | None) -> bool:
     """Return whether a source is nothing but tests, whatever its name: all that it defines is one, or serves them."""
     data = (data or b"") + b"\n"
     if path.endswith((".js", ".ts", ".mjs", ".cjs", ".jsx", ".tsx")):
-        return bool(_SCRIPT_TEST.search(data)) and not re.search(rb"\bexports?\b", data)
+        return bool(_SCRIPT_TEST.search(data)) and not _SCRIPT_WORK.search(data)
     found = _DEFINED.findall(data) if path.endswith(".py") and b"assert" in data else ()
     tests = [one for above, one in found if not (_SERVES.match(one) or b"fixture" in above)]
     return bool(tests) and all(map(_IS_TEST.match, tests)) and not any(map(_RETURNS.search, tests))
@@ -277,10 +305,11 @@ def decided_by(
     for cmd in checks:
         for word in (*deciding(cmd), *filter(_INTERPRETER.fullmatch, cmd.split())):
             found |= named[word]
-        for text in _run_by(cmd, start):
-            # all have to be changed, none new: what is new may be what the check itself builds
-            ran = [were[word] for word in deciding(text) if word not in _PREPARES]
-            found |= set().union(*ran) if all(ran) else set()
+        # all that decide have to be changed, none new: what is new may be what the check itself builds
+        itself = (one for one in deciding(cmd) if one not in ("make", "npm") and not start(one))
+        below = (one for text in _run_by(cmd, start) for one in deciding(text))
+        ran = [were[word] for word in (*itself, *below) if word not in _PREPARES]
+        found |= set().union(*ran) if all(ran) else set()
     return [f"{one}: its own exit code decides a check" for one in sorted(found)]
 
 
