@@ -21,7 +21,7 @@ def test_what_finds_no_room_in_the_workspace_is_restored_by_the_same_command_lat
         goal = clew.start().over(runbook(*STEPS, workspace=workspace))
         ballast = fill(workspace)
         said = clew.cli("undo", goal, "--yes", code=1)
-        assert "Not restored:" in said
+        assert "Not put back:" in said
         assert "large no space left on device" in " ".join(said.lower().split())
         assert "again tries to restore the rest." in said
         left = {path.name for path in workspace.iterdir()} - {".agent_context", ballast.name}

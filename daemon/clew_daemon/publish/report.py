@@ -109,13 +109,14 @@ def _facts(state: State, detail: GoalDetail) -> str:
     made, (head, why) = state.proofs.made, because(detail)
     known = {name: inline(text) for name, text in facts(detail).items() if name not in SPENT}
     known["workspace"] = code(state.spec.workspace) if state.spec.workspace else ""
+    if made and made.files:
+        known["proof"] += f" ({', '.join(map(code, made.files))})"
     rows = {
-        "status": f"**{standing(detail)}**",
+        "status": f"**{inline(standing(detail))}**",
         head: inline(why),
         "summary": "" if is_told(state.summary, why) else inline(state.summary),
         "progress": percent(state.goal.progress()),
         **known,
-        "files of the proof": ", ".join(map(code, made.files)) if made else "",
         "last change": local(state.updated_at),
         "actions": f"{state.actions_total} allowed, {state.loops.blocked_total} refused",
         "iterations": str(state.iteration or ""),
@@ -206,9 +207,11 @@ def _loop(entry: Mapping[str, Any]) -> str:
 
 def _restarts(state: State, detail: GoalDetail) -> Iterator[str]:
     yield f"- restarts: {state.restarts}"
-    if state.epoch > state.restarts + 1:  # after a stop, too, a death of the daemon, a new attempt
-        yield f"- workers: {state.epoch}"
+    if state.epoch > state.restarts + 1:
+        yield f"- workers: {state.epoch} (those after a stop and for a new attempt count, too)"
     yield from (f"- {inline(words.rerun_text(one))}" for one in detail["reruns"])
+    if state.attempts.total:
+        yield f"- fresh starts: {state.attempts.total}"
     for one in detail["attempts"][-FRESH_STARTS_SHOWN:]:
         yield f"- {'; '.join(word + inline(text) for word, text in fresh_start(one))}"
 

@@ -1,7 +1,8 @@
 """One goal in full, drawn from its view (`GoalDetail`): what was said in words is shown whole, and only once."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew_daemon.reading import goal_list
@@ -35,10 +36,17 @@ def goal_lines(detail: GoalDetail, *, report: str = "", at: float | None = None)
         *(paragraph("no snapshot: ", missing, "bold yellow") if missing else []),
         *_tree_lines(detail),
         *([head] if refused else []),
-        *([(f"{INDENT}{clean(words.signature_text(one))}", "magenta")] for one in refused),
+        *([(f"{INDENT}{clean(one)}", "magenta")] for one in _told_apart(refused)),
         *_check_lines(detail),
         *closing_lines(detail, detail["summary"]),
     ]
+
+
+def _told_apart(signatures: Sequence[str]) -> list[str]:
+    """Return actions as people read them, or their whole signatures where several read the same."""
+    shown = [words.signature_text(one) for one in signatures]
+    count = Counter(shown)
+    return [text if count[text] == 1 else one for one, text in zip(signatures, shown, strict=True)]
 
 
 def head_lines(detail: GoalDetail, at: float) -> list[Line]:
@@ -116,7 +124,8 @@ def _check_lines(detail: GoalDetail) -> Iterator[Line]:
         style = {None: "", True: "green", False: "red"}[one.passed]
         command = f" ({short(one.command)})" if one.command else ""
         named = ("check ", "bold"), (f"{clean(one.name)}{command}: ", "")
-        yield [*named, (one.how, style if one.name not in detail["passed_before"] else "yellow")]
+        proves_nothing = one.passed and one.name in detail["passed_before"]
+        yield [*named, (one.how, "yellow" if proves_nothing else style)]
         output = clean(one.output, lines=True).strip()
         yield from ([(f"{INDENT}{line}", "red")] for line in output.splitlines())
     yield from ([(word, "yellow"), (clean(cmd), "")] for word, cmd in unchecked(detail))

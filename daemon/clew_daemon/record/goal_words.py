@@ -125,7 +125,12 @@ def checks(detail: GoalDetail) -> list[Check]:
     for name in {**commands, **made}:
         passed = made[name]["passed"] if name in made else None
         how = {None: "not run", True: "passed", False: "failed"}[passed]
-        how += ", but passed before any work: it proves nothing" if name in before else ""
+        if passed is not None and name in before:
+            how += (
+                ", as before any work: it proves nothing"
+                if passed
+                else "; it passed before the work"
+            )
         output = made[name]["output"] or "" if passed is False else ""
         found.append(Check(name, commands.get(name, ""), passed, how, output))
     return found

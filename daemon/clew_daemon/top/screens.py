@@ -20,7 +20,7 @@ from textual.widgets import DataTable, Footer, Static
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, wrapped
+from clew_daemon.reading.output import Line, Span, wrapped
 from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.record.goal_view import GoalDetail
@@ -44,6 +44,7 @@ class TextPage(Static):
     def __init__(self, classes: str = "page", *, before: str = "reading …") -> None:
         self._lines: list[Line] = [[(before, "dim")]]
         self._drawn: tuple[list[Line], int] | None = None  # and in which width
+        self._wrapped: dict[tuple[int, tuple[Span, ...]], list[Text]] = {}
         super().__init__(before, classes=classes)
 
     def show(self, lines: Iterable[Line]) -> None:
@@ -56,8 +57,11 @@ class TextPage(Static):
         width = self.content_size.width or self.app.size.width
         if self._drawn != (self._lines, width):
             self._drawn = self._lines, width
-            parts = (part for line in self._lines for part in wrapped(line, width))
-            self.update(Text("\n").join(parts))
+            lines = [(width, tuple(line)) for line in self._lines]
+            # Most of a page stays as it is from one look to the next.
+            known = {one: self._wrapped.get(one) or wrapped([*one[1]], width) for one in lines}
+            self._wrapped = known
+            self.update(Text("\n").join(part for one in lines for part in known[one]))
 
 
 class RowTable(DataTable[Text]):

@@ -43,7 +43,9 @@ def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
     found = call(instance.socket, "status", goal=goal)["goal"]
     forms = {one: (one, signature_text(one)) for one in found["blocked_actions"]}
-    matching = [one for one, form in forms.items() if any(f.startswith(signature) for f in form)]
+    exact = [one for one, form in forms.items() if signature in form]
+    begun = [one for one, form in forms.items() if any(f.startswith(signature) for f in form)]
+    matching = exact or begun
     meant = matching[0] if len(matching) == 1 else signature
     print_answer(call(instance.socket, "unblock", goal=found["id"], signature=meant))
 

@@ -149,7 +149,7 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     faults = [*changed, *answer["failed"]]
     done = put_back(answer["restored"], answer.get("removed"))  # an earlier daemon does not say it
     ended = [
-        *_rows("Not restored:", faults, len(faults), action=False),
+        *_rows("Not put back:", faults, len(faults), action=False),
         _bold(f"{done} in {clean(answer['workspace'])}.", "green"),
     ]
     if answer["resumed"]:
