@@ -213,7 +213,7 @@ def test_a_blocked_goal_brings_one_message_with_its_question_and_the_answer(clew
         herald.start()
         clew.until(lambda: herald.value("clew_needs_person") == 1, "it has caught up")
     [message] = endpoint.messages
-    assert "needs an answer" in message["title"]
+    assert "needs you" in message["title"]
     assert f"clew continue {goal}" in message["message"]
     assert SECRET not in herald.out.read_text() + clew.log.read_text()
 

@@ -238,7 +238,7 @@ def test_what_one_view_says_of_a_goal_all_say_in_the_same_words(played, situatio
     elif agent.state.ended:
         notice = of_end(agent.state, next(e for e in events if isinstance(e, ev.GoalEnded)))
     if notice:
-        said["message"] = f"{notice.title} {notice.body}".replace("needs an answer", "blocked")
+        said["message"] = f"{notice.title} {notice.body}".replace("needs you", "blocked")
     assert {name for name, text in said.items() if not (status in text and why in text)} == set()
 
 

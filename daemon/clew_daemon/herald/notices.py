@@ -137,7 +137,7 @@ LONG_WAIT_S = 3600.0
 DAEMON = "daemon"  # the topic of the condition that the daemon runs, or doesn't
 BEFORE_BLOCK = 200  # events before a block are searched for the death of a worker
 _TITLES: dict[NoticeKind, str] = {
-    "blocked": "needs an answer",
+    "blocked": "needs you",
     "gave_up": "was stopped: its worker keeps dying",
     "failed": "failed",
     "waiting_long": "has been waiting for over an hour",
