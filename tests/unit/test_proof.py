@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,8 @@ import pytest
 from clew_shared.proof.judges import Patterns, bad_patterns, matcher
 from clew_shared.proof.label import Allowed, Evidence, Run, Seen, label, next_view, words
 from clew_shared.proof.runners import Count, count, fewer
-from clew_worker.executor.proof import tools
+from clew_shared.snapshots.store import FILES, SnapshotStore
+from clew_worker.executor.proof import look, tools
 from clew_worker.executor.proof.sources import (
     decided_by,
     deciding,
@@ -183,6 +185,42 @@ def test_the_closing_lines_of_runners_say_how_many_tests_ran():
     assert {output: count(output) for output in CLOSINGS} == CLOSINGS
 
 
+UNITS = (
+    "\n",
+    " ",
+    "(",
+    "ok ",
+    "a",
+    "1",
+    "1 ",
+    " \n",
+    "a.",
+    "[a]\n",
+    "open(",
+    "expect.",
+    "def __eq__(\n",
+    "__eq__=lambda ",
+)
+LONG = [unit * (60_000 // len(unit)) for unit in UNITS]
+
+
+def test_long_output_is_counted_at_once():
+    cut = [line * 500 for one in CLOSINGS for line in (one, one[:-1], f"{one} ")]
+    inside = [f"Tests:{text}1 total" for text in LONG] + [f"{text} passed in 1s" for text in LONG]
+    for text in (*LONG, *cut, *inside):
+        count(text)
+
+
+def test_long_sources_and_configs_are_looked_at_at_once():
+    for text in map(str.encode, LONG):
+        signs(b"", b"x" + text), lost_tests(text, b""), is_all_tests("a.js", text)
+        for start in (b"def f()" + text, b"def f():\n assert 1" + text, b"class Test" + text):
+            is_all_tests("a.py", start + b"\n assert\n x")
+        with_old_tests("a.rs", b"#[cfg(test)]" + text, text)
+        for name in ("pyproject.toml", "setup.cfg", "package.json", "go.mod"):
+            judges(name, b"", b"[a]\na" + text + b"b", NOT_GIVEN)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [
@@ -277,6 +315,25 @@ def test_new_lines_that_look_at_how_they_are_run(line, watches, odd):
 def test_data_is_what_a_check_may_compare_with():
     assert is_data("data/cases.csv")
     assert not any(map(is_data, ("src/a.py", "README.md", "package-lock.json", "docs/x.csv")))
+
+
+def test_of_what_is_too_large_or_no_name_of_a_file_nothing_is_read(tmp_path, monkeypatch):
+    store, runs, run = SnapshotStore(tmp_path, shutil.which("git")), [], SnapshotStore.run
+    store.make()
+    tree = b""
+    for name, text in {"a.sh": b"true", "large": b"x" * (3 << 20)}.items():
+        blob = store.run("hash-object", "-w", "--stdin", data=text).strip()
+        tree += b"100644 blob %b\t%b\n" % (blob, name.encode())
+    below = store.run("mktree", data=tree).strip()
+    base = store.run("mktree", data=b"040000 tree %b\t%b\n" % (below, FILES.encode())).strip()
+    monkeypatch.setattr(
+        SnapshotStore, "run", lambda *args, **more: runs.append(args[2]) or run(*args, **more)
+    )
+    expected = {"a.sh": ["-s", "blob"], "large": ["-s"], "none": ["-s"]}
+    for word in ("a.sh", "large", "none", "-c", "[", "", "/bin/sh", "../a.sh", "a/../a.sh"):
+        runs.clear()
+        assert look.text_of(store, base.decode(), word) == "true" * (word == "a.sh")
+        assert runs == expected.get(word, [])
 
 
 RED, GREEN = Run(1), Run(0)
@@ -378,6 +435,9 @@ def test_of_a_repository_what_can_judge_is_compared(tmp_path, what):
 
 HIDDEN = (
     "[user] [core] a = x",
+    '[user "]"] [core] hooksPath = evil',
+    '[user "\\"] x"] [core] hooksPath = evil',
+    "[user]\n[core\n",
     "[core]\nbare = a\\\n[user]\na = x",
     "[core]\nbare = 1\f[user]\na = x",
 )

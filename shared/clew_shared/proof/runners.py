@@ -34,12 +34,12 @@ _GO_PACKAGE = r"(?P<verdict>ok|FAIL)[ \t]+\S+[ \t]+(?:\(cached\)|[\d.]+s)(?!.*\[
 RUNNERS: tuple[Runner, ...] = (
     Runner("pytest py.test", packages="pytest _pytest pytest_* py pluggy iniconfig xdist hypothesis",
         files="conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml",
-        closing=r"^=*\s*(?P<words>(?:\d+ (?:subtests )?(?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
+        closing=r"^=*[ \t]*(?P<words>(?:\d+ (?:subtests )?(?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
         r"|warnings?)(?:, )?)+(?= in [\d.]+s)|no tests (?:ran|collected)).*$",
         signs=r"PYTEST_|\b_pytest\b|\bimport pytest"),
     Runner("unittest", packages="unittest sitecustomize usercustomize",
         files="sitecustomize.py usercustomize.py *.pth *.egg-link entry_points.txt direct_url.json .python-version",
-        closing=r"^Ran (?P<total>\d+) tests? in [\d.]+s\s*\n\s*(?:OK|FAILED|NO TESTS RAN)(?: \((?P<words>.*)\))?$"),
+        closing=r"^Ran (?P<total>\d+) tests? in [\d.]+s[ \t]*\n\s*(?:OK|FAILED|NO TESTS RAN)(?: \((?P<words>.*)\))?$"),
     Runner("behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright robot ruff tox",
         packages="coverage nose nose2 tox nox",
         files="*.feature .coveragerc .noserc nose.cfg noxfile.py tox.ini tox.toml mypy.ini .mypy.ini ruff.toml"
@@ -47,12 +47,12 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("node", closing=r"^(?:#|\u2139) tests \d+\n(?P<words>(?:(?:#|\u2139) \w+ [\d.]+\n?)+)",
         signs="NODE_TEST_CONTEXT"),
     Runner("jest", node="jest jest-* @jest/* expect babel-jest ts-jest", files="jest.config.* jest.setup.* *.snap",
-        closing=r"^Tests:\s+(?P<words>.*) \d+ total$", signs="JEST_WORKER_ID"),
+        closing=r"^Tests:(?P<words>.*) \d+ total$", signs="JEST_WORKER_ID"),
     Runner("vitest", node="vitest @vitest/* vite vite-node",
         files="vitest.config.* vitest.workspace.* vitest.setup.* vite.config.*",
-        closing=r"^\s*Tests\s+(?P<words>\d.*?)(?: \(\d+\))?$", signs="VITEST"),
+        closing=r"^[ \t]*Tests[ \t]+(?P<words>\d.*?)(?: \(\d+\))?$", signs="VITEST"),
     Runner("mocha", node="mocha chai sinon", files=".mocharc* mocha.opts",
-        closing=r"^\s+(?P<words>\d+ passing(?: \(.*\))?(?:\n\s+\d+ (?:pending|failing))*)"),
+        closing=r"^[ \t]+(?P<words>\d+ passing(?: \(.*\))?(?:\n\s+\d+ (?:pending|failing))*)"),
     Runner("eslint tsc", node="ava tap nyc c8 eslint typescript @playwright/* @testing-library/*",
         files="playwright.config.* cypress.config.* karma.conf.* ava.config.* .taprc .nycrc* .c8rc* wdio.conf.*"
         " tsconfig*.json .eslintrc* .eslintignore eslint.config.* .prettierrc* .prettierignore .stylelintrc*"
@@ -89,7 +89,7 @@ _NOT_LOADED = "(unittest.loader._FailedTest"
 """What unittest calls a module that cannot be loaded: it is no test, though it is counted as one."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PAIR = re.compile(
-    r"(?P<n>\d+) (?:tests )?(?P<w>[a-z]+)|(?P<W>[A-Za-z][A-Za-z ]*?)(?:=|: | )(?P<N>\d+)"
+    r"(?P<n>\d{1,9}) (?:tests )?(?P<w>[a-z]+)|(?P<W>[A-Za-z][A-Za-z ]{0,30}?)(?:=|: | )(?P<N>\d{1,9})"
 )
 _KINDS = {
     **dict.fromkeys(("passed", "xpassed", "pass", "passing", "ok"), "passed"),
@@ -134,7 +134,7 @@ def _read(found: re.Match[str]) -> Counter[str]:
         if kind := _KINDS.get(word):
             counts[kind] += int(pair["n"] or pair["N"])
     if total := given.get("total"):
-        counts["passed"] = max(0, int(total) - counts["failed"] - counts["skipped"])
+        counts["passed"] = max(0, int(total[:9]) - counts["failed"] - counts["skipped"])
     return counts
 
 

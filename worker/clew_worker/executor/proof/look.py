@@ -12,7 +12,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import filterfalse
 from pathlib import Path
 
@@ -36,10 +36,8 @@ LOOK_S = 60.0
 _DIFF = ("diff-tree", "-r", "--no-renames", f"--relative={FILES}/")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500  # How many names of each kind an answer has; the view finds all of them itself
-DIFF_CHARS = 4_000
-_DIFF_FILES = 20
-_FILE_BYTES, _TEXT_BYTES = 2 << 20, 64 << 10
-_ALL_BYTES = 64 << 20
+DIFF_CHARS, _DIFF_FILES = 4_000, 20
+_FILE_BYTES, _TEXT_BYTES, _ALL_BYTES = 2 << 20, 64 << 10, 64 << 20
 
 
 @dataclass
@@ -136,10 +134,13 @@ def _differing(store: SnapshotStore, request: LookRequest | ViewRequest) -> dict
     return found
 
 
-def _text(store: SnapshotStore, tree: str, path: str) -> str:
-    """Return the text of a file in a snapshot, its beginning of a long one, "" for none."""
+def text_of(store: SnapshotStore, tree: str, path: str) -> str:
+    """Return the text of a file in a snapshot, its beginning of a long one, "" for none, or one that is too large."""
+    name = f"{tree}:{FILES}/{path}"
+    is_name = path != "[" and path[:1] != "-" and {"", ".", ".."}.isdisjoint(path.split("/"))
     with contextlib.suppress(GitFailedError):
-        return store.blob(f"{tree}:{FILES}/{path}")[:_TEXT_BYTES].decode(errors="replace")
+        if is_name and int(store.run("cat-file", "-s", name)) <= _FILE_BYTES:
+            return store.blob(name)[:_TEXT_BYTES].decode(errors="replace")
     return ""
 
 
@@ -202,7 +203,7 @@ class Prover:
         about = sorted({*found.judging, *found.told["mixed"], *found.told["within"]})
         text = diff(store, request.base, request.end, about)
         work = {path: bool(found.all[path][0]) for path in found.work}
-        at_start = partial(_text, store, request.base)
+        at_start = cache(partial(text_of, store, request.base))
         names = found.told | {
             "new_tools": new,
             "tools": changed,

@@ -78,9 +78,7 @@ _PYPROJECT = """tool/(?!(poetry|uv|pdm|setuptools|setuptools_scm|setuptools-scm|
     |maturin)/)|tool/pdm/scripts/|project/entry-points/pytest11/|build-system/backend-path/"""
 _CARGO = """(?!(dependencies|dev-dependencies|build-dependencies|target|features|badges|package|workspace)/)
     |package/(auto|(build|default-run|metadata)/)|workspace/(?!(dependencies|members|package|exclude)/)"""
-_RUNS = (
-    "(?i:.*(test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin))"
-)
+_RUNS = "(?i).*(test|spec|check|skip|ignore|exclude|cover|lint|runner|harness|replace|patch|plugin)"
 
 
 def _nested(found: object, at: str = "") -> Iterator[tuple[str, object]]:
@@ -115,8 +113,7 @@ MANIFESTS: Mapping[str, str] = {
 _READERS: Mapping[str, Callable[[str], object]] = {
     "json": json.loads,
     "toml": tomllib.loads,
-    "cfg": _ini,
-    "ini": _ini,
+    **dict.fromkeys(("cfg", "ini"), _ini),
 }
 NAMING: Mapping[str, str] = {
     "pytest.ini": "pytest/python_files/",
@@ -126,12 +123,16 @@ NAMING: Mapping[str, str] = {
     "package.json": "jest/testMatch/",
 }
 """By which key a config at the top names the files of tests."""
-_TELLING = re.compile(r"(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
+_CONFIG_BYTES, _LINE_BYTES = 128 << 10, 4_000
+_TELLING = re.compile(r"(?=.{1,255}\Z)(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
 
 
 def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
-    """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read."""
+    """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read in time."""
     read = _READERS.get(name.rpartition(".")[2], _lines)
+    longest = max(map(len, data.splitlines()), default=0)  # of which a parser needs the square
+    if read is not _lines and (len(data) > _CONFIG_BYTES or longest > _LINE_BYTES):
+        return None
     try:
         return sorted(_nested(read(data.decode("utf-8-sig", "surrogateescape"))), key=itemgetter(0))
     except (ValueError, RecursionError, configparser.Error):
@@ -156,18 +157,16 @@ def named_tests(name: str, data: bytes | None) -> list[str]:
 # -- tests within sources --------------------------------------------------------------------------
 
 _TEST_SIGNS = re.compile(
-    rb"#\[(?:\w+::)?test\]|#\[cfg\(test\)\]|#\[should_panic|\bassert(?:_eq|_ne)?!|^\s*>>> |import\.meta\.vitest"
-    rb"|^\s*(?:async )?def test_|unittest\.TestCase",
+    rb"#\[(?:\w+::)?test\]|#\[cfg\(test\)\]|#\[should_panic|\bassert(?:_eq|_ne)?!|^[^\S\n]*>>> |import\.meta\.vitest"
+    rb"|^[^\S\n]*(?:async )?def test_|unittest\.TestCase",
     re.MULTILINE,
 )
 _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
-_RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\]\s*\n\s*mod ", re.MULTILINE)
+_RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\][^\S\n]*\n\s*mod ", re.MULTILINE)
 _DEFINED = re.compile(rb"(?m)^((?:@.*\n){0,9})(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)")
 _SERVES = re.compile(rb"_|set_?up|tear_?down", re.IGNORECASE)
 # One of another name takes nothing, unlike a function that asserts what it is given.
-_IS_TEST = re.compile(
-    rb"test_|(?=.*Test)(?s:.*)\bdef test|\w+\(\s*\)[^\n]*:(?s:.*)\n[ \t]+assert[^\n]*\n*\Z"
-)
+_IS_TEST = re.compile(rb"test_|(?=.*Test)(?s:.*)\bdef test|\w+\(\s*\)(?s:.*)\n[ \t]+assert.*\n*\Z")
 _RETURNS = re.compile(rb"\n[ \t]+return \S")
 _SCRIPT_WORK = re.compile(
     rb"\bexports?\b|^(?:async )?function\b|^class\b|^(?:const|let|var) \w+ = (?:async )?(?:\(|\w+ =>|function)",
@@ -217,9 +216,9 @@ _WATCHES: tuple[bytes, ...] = (
     rb"['\"](?:_?pytest|unittest)['\"]\s+(?:not )?in\s+sys\.modules",
     rb"process\.env\.NODE_ENV\s*[!=]==?\s*['\"]test",
     rb"argv.{0,40}(?:pytest|unittest|jest|vitest|mocha)",
-    rb"\b(?:assert|expect)(?:\.\w+)+\s*=[^=]|globalThis\.(?:expect|assert|test|it)\b|assert['\"]\)(?:\.\w+)+\s*=[^=]",
-    rb"(?:open|read_text|read_bytes|readFileSync|include_str!)\([^)\n]*\b(?:tests?|spec|__tests__)[/\\]",
-    rb"def __eq__\([^)]*\).*:\s*return True|__eq__['\"]?\s*[:=]\s*lambda[^:]*:\s*True",
+    rb"\b(?:assert|expect)(?:\.\w++){1,9}+\s*=[^=]|globalThis\.(?:expect|assert|test|it)\b|assert['\"]\)(?:\.\w+)+\s*=[^=]",
+    rb"(?:open|read_text|read_bytes|readFileSync|include_str!)\([^)\n]{0,100}\b(?:tests?|spec|__tests__)[/\\]",
+    rb"def __eq__\([^)]{0,200}\).{0,200}:\s*return True|__eq__['\"]?\s*[:=]\s*lambda[^:]{0,200}:\s*True",
 )
 """In new lines of sources: they ask whether they are tested, change the test library, or read the tests."""
 _ODD = (

@@ -37,13 +37,12 @@ _PLAIN_SETTINGS = re.compile(
     r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
     r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
 )
-_SECTION = re.compile(r"\[([\w.-]*)[^\]]*\]")
+_SECTION = re.compile(r'\s*\[([\w.-]*)(?:\s*"(?:\\.|[^"\\])*")?\]')
 _HISTORIES = r"\.local/share|\.local/state|\.(?:bash|python|node_repl)_history|\.wget-hsts|\.cache"
 _PLAIN = re.compile(rf"(?:{_HISTORIES}|{'|'.join(map(re.escape, CACHES))})(?:/.*)?", re.DOTALL)
-_HOME_MAX = 1_000
 _TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = ".git/refs/tags/", 1_000, 100, 4 << 20
 _HASHED_BYTES, _KEPT_BYTES, _READ_BYTES = 4 << 20, 256 << 10, 64 << 20
-_ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
+_ENTRIES_MAX, _HOME_MAX, _SECONDS_MAX = 400_000, 1_000, 20.0
 
 
 @dataclass(slots=True)
@@ -272,9 +271,10 @@ def _telling(path: str, content: str | None) -> object:
     if not is_config or "\\\n" in text.replace("\r", ""):  # a value of several lines
         return content
     for given in text.split("\n"):
-        line = given.strip()
-        while header := _SECTION.match(line):  # git takes more in the line of one
-            section, line = header[1].lower(), line[header.end() :].strip()
-        if line and not _PLAIN_SETTINGS.match(name := f"{section}.{line}"):
-            found.append(name)
+        end = 0
+        while header := _SECTION.match(given, end):  # git takes more in the line of one
+            section, end = header[1].lower(), header.end()
+        line = given[end:].strip()
+        if line and (line[0] == "[" or not _PLAIN_SETTINGS.match(f"{section}.{line}")):
+            found.append(f"{section}.{line}")
     return found
