@@ -23,6 +23,7 @@ from clew_daemon.config.places import Places
 from clew_daemon.host import folders, git
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.own_process import without_notify
+from clew_daemon.inbox.files import REJECTED
 from clew_daemon.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire, beside
 from clew_daemon.logs import setup as logging
 from clew_daemon.processes.cgroups import Cgroups
@@ -117,6 +118,7 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
             folders.make(places)
             lock = partial(acquire, role=DAEMON, socket=places.socket)
             ledger, _ = [held.enter_context(lock(path)) for path in paths]
+            folders.remove_drafts(places.outbox, places.inbox / REJECTED)
             configure_log(places, settings, keys)
             record_places(places, settings, keys)
         except LockHeldError as error:

@@ -221,7 +221,7 @@ class Life:
             assert one.state.goal.status == "completed", (one.id, one.state.reason)
         aftermath.each_drop_was_taken_once(clew, told, "runbook.md", "thinker.md")
         rejected = {path.name for path in (clew.home / "inbox" / "rejected").iterdir()}
-        assert rejected == {"broken.md", "broken.md.error.txt"}
+        assert rejected == {"broken.md", "broken.md.error.txt"}, rejected
         by_file = {one.state.spec.file_name: one for one in told.values()}
         thinker = by_file["thinker.md"]
         assert thinker.blocked == {'run_cmd::{"cmd":"cat nothing"}'}

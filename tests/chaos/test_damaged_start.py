@@ -117,3 +117,15 @@ def test_an_output_that_was_changed_is_named_and_shown_as_damaged(ended):
     assert "amarynth" not in json.dumps([line["output"] for line in history])
     assert sum("damaged" in line["output"] for line in history) == 1
     assert sum(line["output"].startswith("1\n2\n") for line in history) == 1
+
+
+def test_half_a_file_that_a_killed_daemon_left_is_removed_at_the_next_start(clew):
+    outbox, rejected = clew.home / "outbox", clew.home / "inbox" / "rejected"
+    drafts = [folder / ".0123456789abcdef.tmp" for folder in (outbox, rejected)]
+    mine = outbox / ".mine.tmp"
+    for one in (*drafts, mine):
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_text("half")
+    clew.start()
+    assert not any(one.exists() for one in drafts)
+    assert mine.exists()

@@ -14,6 +14,7 @@ from clew_shared.files import closing, write_whole
 from clew_shared.text.plain import plain, recordable
 
 RECORD = "places.json"
+_DRAFT = f".{'[0-9a-f]' * 16}.tmp"  # as `write_whole` names them
 
 
 class FolderError(Exception):
@@ -26,6 +27,13 @@ def make(own: Places) -> None:
         make_private(folder)
     for folder in (own.inbox, own.outbox, own.workspaces):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def remove_drafts(*folders: Path) -> None:
+    """Remove what a daemon that was killed while it wrote a file left there; for the one that holds the lock."""
+    for draft in (one for folder in folders for one in folder.glob(_DRAFT)):
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def make_private(folder: Path) -> None:
