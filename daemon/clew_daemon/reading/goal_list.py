@@ -43,8 +43,8 @@ def activity(now: Part, at: float) -> str:
 
 def status_style(goal: GoalView) -> str:
     """Return the style of a goal's status."""
-    is_unverified = goal["status"] == "completed" and goal["verified"] is False
-    return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
+    is_lacking = goal["status"] == "completed" and (goal["verified"] is False or goal.get("undone"))
+    return "yellow" if is_lacking else STATUS_STYLE.get(goal["status"], "")
 
 
 def now_text(goal: GoalView, at: float) -> str:
@@ -66,6 +66,8 @@ def now_text(goal: GoalView, at: float) -> str:
 def _status(goal: GoalView) -> tuple[str, str]:
     """Return a goal's status in a word or two, and what more its label says."""
     told = standing(goal)
+    if goal.get("undone"):
+        return told.rpartition(", then ")[2], told
     head, _, label = told.partition(", ") if len(told) > STATUS_CHARS else (told, "", "")
     return head, label
 

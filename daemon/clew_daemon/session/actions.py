@@ -177,7 +177,7 @@ class Actions:
         except WorkspaceMissingError as error:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
-            await epoch.executors.died(str(error))
+            await epoch.executors.died(str(error), expected=epoch.stopping)
             return str(error)
         return _report(done, time.monotonic() - began)
 

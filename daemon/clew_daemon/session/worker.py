@@ -252,11 +252,11 @@ class ExecutorPool:
                 raise WorkspaceMissingError(plain(error)) from error
             raise ExecutorDied(plain(error)) from error
 
-    async def died(self, why: str) -> None:
+    async def died(self, why: str, *, expected: bool = False) -> None:
         """End the executor that has failed; one that was started in its place since goes on."""
         if self.alive:
             return
-        if not self._ended:
+        if not (self._ended or expected):
             log.warning("executor.died", **self._about, reason=why)
         await self._end_it()
 

@@ -101,7 +101,7 @@ def stop(instance: Instance) -> None:
 
 def _refuse_unmanaged(instance: Instance) -> None:
     if running := _unmanaged(instance):
-        raise CliError(f"{running}, not as the service: end it where it was started")
+        raise CliError(f"{running}, not as the service: Ctrl-C where it was started, or `kill` it")
 
 
 def _unmanaged(instance: Instance) -> str:
