@@ -11,6 +11,11 @@ from clew_shared.text import words
 from clew_shared.text.plain import percent
 
 UNCHECKED = "no checks: you have the agent's word alone; `checks:` in its file, or `clew submit --check`, adds some"
+PASSED_BEFORE = {
+    None: "",
+    True: ", as before any work: it proves nothing",
+    False: "; it passed before the work",
+}
 
 # clew's own word, as in `found: `, and what others have said; one of them may be "".
 Said = tuple[str, str]
@@ -125,12 +130,7 @@ def checks(detail: GoalDetail) -> list[Check]:
     for name in {**commands, **made}:
         passed = made[name]["passed"] if name in made else None
         how = {None: "not run", True: "passed", False: "failed"}[passed]
-        if passed is not None and name in before:
-            how += (
-                ", as before any work: it proves nothing"
-                if passed
-                else "; it passed before the work"
-            )
+        how += PASSED_BEFORE[passed] if name in before else ""
         output = made[name]["output"] or "" if passed is False else ""
         found.append(Check(name, commands.get(name, ""), passed, how, output))
     return found

@@ -142,7 +142,7 @@ def counted(count: int, one: str) -> str:
 
 
 def changes(files: int, added: int, removed: int) -> str:
-    """Return how much was changed: so many files, and so many lines added and removed: `2 files, +3 -1`."""
+    """Return how many files changed, and how many lines were added and removed: `2 files, +3 -1`."""
     return f"{counted(files, 'file')}, +{added} -{removed}"
 
 

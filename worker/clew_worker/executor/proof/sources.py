@@ -304,8 +304,10 @@ def decided_by(
     for cmd in checks:
         for word in (*deciding(cmd), *filter(_INTERPRETER.fullmatch, cmd.split())):
             found |= named[word]
+        if not were:
+            continue
         # all that decide have to be changed, none new: what is new may be what the check itself builds
-        itself = (one for one in deciding(cmd) if one not in ("make", "npm") and not start(one))
+        itself = (one for one in deciding(cmd) if one in _RUNNERS or not _runs_others(one, start))
         below = (one for text in _run_by(cmd, start) for one in deciding(text))
         ran = [were[word] for word in (*itself, *below) if word not in _PREPARES]
         found |= set().union(*ran) if all(ran) else set()
@@ -319,6 +321,10 @@ def _by_word(paths: Iterable[str]) -> defaultdict[str, set[str]]:
         for word in (path, re.sub(r"(/__main__)?\.py$", "", path), path.rpartition("/")[2]):
             found[word].add(path)
     return found
+
+
+def _runs_others(word: str, start: Callable[[str], str]) -> bool:
+    return word in ("make", "npm") or bool(start(word))
 
 
 def _run_by(cmd: str, start: Callable[[str], str]) -> Iterator[str]:
