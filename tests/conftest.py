@@ -1,4 +1,4 @@
-"""What all tests share: the seed of a run, and a played agent for the pure core (no process, no disk, no clock)."""
+"""What all tests share: the seed of a run, homes, and a played agent for the pure core (no process, disk, clock)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from itertools import count
 
 import hypothesis
 import pytest
-from harness import clew, make_clew
+from harness import Clew, forge
+from of_proc import become_subreaper
 from ordinary import nobodys_clew
 
 from clew_daemon.ledger.ledger import Ledger
@@ -24,7 +25,7 @@ from clew_shared.record.codec import decode, dump, encode, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 
-__all__ = ["clew", "make_clew", "nobodys_clew"]
+__all__ = ["nobodys_clew"]
 
 # How fast a machine is, and what else it does, is not what these tests are about.
 hypothesis.settings.register_profile(
@@ -61,6 +62,38 @@ def pytest_report_header():
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # what a shell starts in the background inherits this, and so would every child of a test
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def make_clew(tmp_path, request):
+    """A function that makes a home, with keys of its config as {"table.key": value}."""
+    made = []
+    cold = os.environ.get("COLD") or request.node.get_closest_marker("cold")
+    warm = None if cold else forge()  # else, as in `make chaos`, no daemon is forked
+
+    def make(config=None, name="clew"):
+        folder = tmp_path / name
+        folder.mkdir()
+        made.append(Clew(folder, config, warm))
+        return made[-1]
+
+    become_subreaper()
+    try:
+        yield make
+    finally:
+        for clew in made:
+            clew.close()
+        become_subreaper(on=False)
+    for clew in made:
+        bugs = clew.seen("daemon.bug") + clew.seen("goal.run_failed")
+        assert not bugs, bugs
+        clew.assert_alone()
+
+
+@pytest.fixture
+def clew(make_clew):
+    """A home, its daemon not yet started."""
+    return make_clew()
 
 
 @dataclass

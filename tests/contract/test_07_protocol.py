@@ -1,6 +1,7 @@
 """Section 7: the worker protocol, with a worker that uses nothing of clew."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +25,8 @@ def test_a_worker_finds_its_socket_goal_epoch_and_workspace(clew, played):
     goal = played(
         "import os\nhello()\nsay([os.environ['CLEW_FD'], os.environ['CLEW_GOAL_ID'], epoch, os.getcwd()])\ndone()\n"
     )
-    fd, name, epoch, cwd = clew.said(goal)[0]
-    assert (fd, name, epoch, cwd) == ("3", goal, 1, clew.folder_of(goal))
+    folder = Path(clew.seen("goal.accepted", goal=goal)[0]["workspace"]).resolve()
+    assert clew.said(goal)[0] == ["3", goal, 1, str(folder)]
 
 
 def test_hello_answers_with_the_keys_of_the_contract(clew, played):

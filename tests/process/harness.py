@@ -19,9 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-import pytest
 from forge import Forge, Process
-from of_proc import become_subreaper, children, title
+from of_proc import children, title
 
 from clew_daemon import cli
 from clew_daemon.reading.client import NoDaemon, call
@@ -315,9 +314,6 @@ class Clew:
         assert len(found) == 1, [(pid, title(pid)) for pid in cells]
         return found[0]
 
-    def folder_of(self, goal: str) -> str:
-        return str(Path(self.seen("goal.accepted", goal=goal)[0]["workspace"]).resolve())
-
     def workspace(self, goal: str) -> Path:
         return self.home / "workspaces" / goal
 
@@ -354,9 +350,8 @@ def until(condition, what: str = "the condition", seen=lambda: "") -> Any:
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come about:\n{seen()}"
         time.sleep(pause)
-        pause = min(
-            pause * 1.3, 10 * POLL_S
-        )  # a look may cost the daemon more than what is waited for
+        # a look may cost the daemon more than what is waited for
+        pause = min(pause * 1.3, 10 * POLL_S)
     return found
 
 
@@ -376,39 +371,3 @@ def remove_at_once(folder: Path) -> None:
 
 
 forge = cache(Forge)  # The process that forks daemons for all tests of this process
-
-
-def is_warm(request: pytest.FixtureRequest) -> bool:
-    """Whether the test's daemons may be forked; COLD=1, as in `make chaos`, has all of them started as usual."""
-    return not (os.environ.get("COLD") or request.node.get_closest_marker("cold"))
-
-
-@pytest.fixture
-def make_clew(tmp_path, request):
-    """A function that makes a home, with keys of its config as {"table.key": value}."""
-    made = []
-    warm = forge() if is_warm(request) else None
-
-    def make(config=None, name="clew"):
-        folder = tmp_path / name
-        folder.mkdir()
-        made.append(Clew(folder, config, warm))
-        return made[-1]
-
-    become_subreaper()
-    try:
-        yield make
-    finally:
-        for clew in made:
-            clew.close()
-        become_subreaper(on=False)
-    for clew in made:
-        bugs = clew.seen("daemon.bug") + clew.seen("goal.run_failed")
-        assert not bugs, bugs
-        clew.assert_alone()
-
-
-@pytest.fixture
-def clew(make_clew):
-    """A home, its daemon not yet started."""
-    return make_clew()
