@@ -188,11 +188,8 @@ PROVEN = [
 ]
 
 
-def undone(*scopes):
-    both = [
-        (ev.UndoStarted(scope=one, first=1), ev.UndoFinished(of=1, restored=1)) for one in scopes
-    ]
-    return [*PROVEN, *(event for pair in both for event in pair)]
+def undone(scope):
+    return [*PROVEN, ev.UndoStarted(scope=scope, first=1), ev.UndoFinished(of=1, restored=1)]
 
 
 SITUATIONS = {  # what has happened, and how it stands and why, in the same words wherever people look
@@ -203,7 +200,6 @@ SITUATIONS = {  # what has happened, and how it stands and why, in the same word
     "proven": (PROVEN, "completed, proven", ""),
     "undone": (undone("goal"), "proven, then undone", ""),
     "one subtask": (undone("subtask"), "proven, then partly undone", ""),
-    "reverted": (undone("goal", "subtask", "undo", "undo", "subtask"), "then partly undone", ""),
     "unverified": ([ev.GoalEnded(status="completed")], "completed, unverified", ""),
     "changed tests": (
         [PASSED, ev.ProofMade(label="changed_tests", world="w"), ev.GoalBlocked(**ASKED)],

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from clew_daemon.undo.planning import Spans, UndoRefused, planned_undo
 from clew_shared.record import events as ev
@@ -102,7 +104,33 @@ def folded(goal):
 def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     restored(goal)
     assert Spans(goal.rows).undo_in_force(Spans(goal.rows).of((0, 0))) is None
-    assert folded(goal).snapshots.undone == ()
+    assert folded(goal).snapshots.undone == {}
+
+
+@example(["goal", "subtask", 0])
+@given(st.lists(st.sampled_from(["goal", "subtask"]) | st.integers(0, 3), max_size=12))
+def test_in_whatever_order_undos_are_reverted_the_others_hold(order):
+    """A number: of those that hold, that one is reverted."""
+    goal, hold = Record("boil"), {}
+    first = goal.snapshot()
+    goal.start(0), goal.act()
+    for what in order:
+        before, scope = goal.snapshot(), what
+        if isinstance(what, int):
+            if what >= len(hold):
+                continue
+            scope, of = "undo", [*hold][what]
+            del hold[of]
+        else:
+            hold[before], of = what, first
+        started = goal.add(ev.UndoStarted(scope=scope, first=of))
+        goal.add(ev.UndoFinished(of=started, restored=1))
+        goal.snapshot()
+    assert folded(goal).snapshots.undone == hold
+    spans = Spans(goal.rows)
+    for of in (spans.of(None), spans.of((0, 0))):
+        found, same = spans.undo_in_force(of), [*hold.values()].count(of.scope)
+        assert hold.get(found.first) == of.scope if found else not same
 
 
 def test_an_attempt_after_a_restore_believes_in_no_world(goal):

@@ -52,7 +52,7 @@ def status_view(
         "iteration": state.iteration,
         "verified": state.verified,
         "undone": state.goal.status == GoalStatus.COMPLETED and bool(undone),
-        "undone_in_part": bool(undone) and "goal" not in undone,
+        "undone_in_part": bool(undone) and "goal" not in undone.values(),
         "paused": state.paused,
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "blocked_total": state.loops.blocked_total,

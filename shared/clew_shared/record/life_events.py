@@ -162,7 +162,7 @@ class GoalEnded(GoalEvent, frozen=True):
         current = state.subtask
         state.verified = status is GoalStatus.COMPLETED and state.checked
         if status is GoalStatus.COMPLETED:
-            state.snapshots.undone = ()  # what was undone before is done again
+            state.snapshots.undone = {}  # what was undone before is done again
             for subtask in (s for task in state.goal.tasks for s in task.subtasks if not s.done):
                 is_current = subtask is current
                 subtask.status = StepStatus.COMPLETED if is_current else StepStatus.SKIPPED

@@ -83,7 +83,9 @@ class UndoStarted(GoalEvent, frozen=True):
     workspace: Identity | None = None
 
     def into(self, state: State) -> None:
-        state.snapshots.undoing, state.snapshots.scope = state.seq, self.scope
+        known = state.snapshots
+        known.undoing, known.scope = state.seq, self.scope
+        known.before = self.first if self.scope == "undo" else known.last_seq
 
 
 class UndoFinished(GoalEvent, frozen=True):
@@ -99,8 +101,9 @@ class UndoFinished(GoalEvent, frozen=True):
         known = state.snapshots
         known.undoing = 0
         if self.restored and known.scope != "attempt":  # no person has asked for an attempt's
-            reverts = known.scope == "undo"
-            known.undone = known.undone[:-1] if reverts else (*known.undone, known.scope)
+            holds = {known.before: known.scope} if known.scope != "undo" else {}
+            others = (one for one in known.undone.items() if one[0] != known.before)
+            known.undone = dict(others) | holds
             if state.ended:
                 state.reported_seq = 0  # its report says something else now
 

@@ -111,7 +111,9 @@ class SnapshotState:
     missing: str = ""  # why the next one could not be taken
     undoing: int = 0  # the undo that is not complete yet, 0 for none
     scope: str = ""  # what it is about, as in UndoStarted
-    undone: tuple[str, ...] = ()  # scopes of those that restored something and were not reverted
+    before: int = 0  # the snapshot before it, or before the one that it reverts
+    # scopes of those that restored something and were not reverted, by the snapshot before each
+    undone: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
