@@ -88,7 +88,7 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
         {"restart.backoff_initial_s": 60, "restart.backoff_max_s": 60, "restart.max_restarts": 0}
     )
     clew.start()
-    names = ("paused", "cancelled", "failed", "waiting", "asked", "crashed")
+    names = ("paused", "failed", "cancelled", "waiting", "asked", "crashed")
     goals = {name: clew.submit(text(name, "stops"), f"{name}.md") for name in names}
     for name in ("paused", "cancelled", "crashed"):
         clew.said(goals[name])
@@ -99,6 +99,7 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
     for name, goal in goals.items():
         status = stopped.get(name, name)
         clew.until(lambda goal=goal, status=status: clew.goal(goal)["status"] == status, name)
+    assert "… 1 more goal that failed: clew status" in clew.cli("status", "-n", "1")
     told = clew.cli("continue", "--all").splitlines()
     assert goals["cancelled"] not in "".join(told)
     assert told[-1] == "5 goals continued"

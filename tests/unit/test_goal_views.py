@@ -12,8 +12,9 @@ from clew_daemon.herald.notices import of_block, of_end
 from clew_daemon.publish.report import render, write
 from clew_daemon.reading import goal_list, queries
 from clew_daemon.reading.describe import advance, stands
-from clew_daemon.reading.goal_list import needs_lines, overview
+from clew_daemon.reading.goal_list import left_out_lines, needs_lines, overview
 from clew_daemon.reading.goal_text import goal_lines
+from clew_daemon.record import store
 from clew_daemon.record.doing import Work, now_view
 from clew_daemon.record.goal_status import goal_detail, status_view
 from clew_daemon.record.timeline import TimelineFold, timeline
@@ -83,6 +84,20 @@ def test_goals_that_failed_are_named_beside_those_that_need_a_person(played):
     views = [status_view(played().state, AT) | {"status": one} for one in ("failed", "blocked")]
     told = text(needs_lines([view | {"needs_person": n > 0} for n, view in enumerate(views)]))
     assert [line.partition(":")[0] for line in told] == ["1 goal needs you", "1 goal failed"]
+
+
+def test_goals_that_failed_are_counted_also_where_the_list_leaves_them_out(played):
+    states = [played().state for _ in range(4)]
+    for number, status in enumerate(("failed", "completed", "failed", "failed")):
+        states[number].goal.status, states[number].goal_id = GoalStatus(status), f"g-{number}"
+    shown, left_out = store.listed(states, 1)
+    told = text([*left_out_lines(left_out), *needs_lines(map(status_view, shown), 2)])
+    assert told == [
+        "… 3 more goals that ended, 2 of them failed: clew status --all",
+        "3 goals failed: g-3, …; `clew status g-3` shows why, and how to continue",
+    ]
+    older = text(left_out_lines({"left_out": 3}))  # a daemon of an earlier version
+    assert older == ["… 3 more goals that ended: clew status --all"]
 
 
 def test_a_goal_of_a_daemon_that_says_less_is_listed_all_the_same(agent, monkeypatch):

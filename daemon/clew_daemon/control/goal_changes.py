@@ -24,7 +24,6 @@ from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder
-from clew_daemon.record.doing import running_action
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
@@ -35,6 +34,7 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
+from clew_shared.views.publish import running_action
 
 GOALS_MAX = 1_000  # How many goals one request may name
 RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it

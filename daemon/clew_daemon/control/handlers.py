@@ -19,7 +19,7 @@ from clew_daemon.ledger.ledger import Ledger
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cell_rules import executor_env
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.doing import now_view, running_action
+from clew_daemon.record.doing import now_view
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import limits_of
 from clew_daemon.record.goal_status import goal_detail, status_view
@@ -40,6 +40,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
+from clew_shared.views.publish import running_action
 
 JsonObject = Mapping[str, Any]
 _View = TypeVar("_View", GoalView, GoalDetail)
@@ -130,7 +131,7 @@ class ControlHandlers:
             return {"daemon": await self._view(), "goal": {**detail, "attempt_limit": attempts}}
         shown, left_out = listed(states.values(), limit)
         goals = [self._goal_view(status_view, state, known, now) for state in shown]
-        more = {"more": left_out > 0, "left_out": left_out, **await self._inbox_left.now()}
+        more = {**left_out, **await self._inbox_left.now()}
         return {"daemon": await self._view(), "goals": goals, **more}
 
     async def _follow(self, goal: str | None = None, after: str | None = None) -> Stream:

@@ -11,7 +11,7 @@ from typing import Any
 from clew_daemon.record import goal_view
 from clew_daemon.record.comparison import ChangedFile, total
 from clew_daemon.record.goal_status import answer, goal_detail
-from clew_daemon.record.goal_view import GoalDetail, because, is_told, standing
+from clew_daemon.record.goal_view import GoalDetail, because, standing
 from clew_daemon.record.goal_words import checks, facts, fresh_start, tree, unchecked
 from clew_shared.files import write_whole
 from clew_shared.record.model import GoalStatus
@@ -20,7 +20,7 @@ from clew_shared.record.state import State
 from clew_shared.text import words
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import beginning, both_ends, one_line
+from clew_shared.text.shorten import beginning, both_ends, is_told, one_line
 
 LINE_CHARS = 200
 Entries = Sequence[Mapping[str, Any]]

@@ -117,24 +117,35 @@ def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
     return [*sorted(rest, key=lambda goal: not goal["needs_person"]), *reversed(ended)]
 
 
-def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
-    """Return a line that names the goals that need a person, and one for those that failed and can be continued."""
+def left_out_lines(found: GoalList) -> list[Line]:
+    """Return a line on the ended goals that a list leaves out, and how many of them failed; [] for none."""
+    if not (count := found.get("left_out")):
+        return []
+    failed = found.get("left_out_failed", 0)
+    some = f", {failed} of them failed" if 0 < failed < count else ""
+    how = f"{'failed' if failed == count else 'ended'}{some}: clew status --all"
+    return [[(f"… {counted(count, 'more goal')} that {how}", "dim")]]
+
+
+def needs_lines(goals: Iterable[GoalView], failed_more: int = 0) -> list[Line]:
+    """Return a line that names the goals that need a person, and one for the failed; `failed_more` are elsewhere."""
     given = list(goals)
     asking = [clean(goal["id"]) for goal in given if goal["needs_person"]]
     failed = [clean(goal["id"]) for goal in given if goal["status"] == "failed"]
     verb = "needs you" if len(asking) == 1 else "need you"
     return [
-        *_names_line(asking, verb, "bold magenta", "what to answer"),
-        *_names_line(failed, "failed", "bold red", "why, and how to continue"),
+        *_names_line(asking, verb, "bold magenta", "what to answer", 0),
+        *_names_line(failed, "failed", "bold red", "why, and how to continue", failed_more),
     ]
 
 
-def _names_line(goals: Sequence[str], verb: str, style: str, shows: str) -> list[Line]:
+def _names_line(goals: Sequence[str], verb: str, style: str, shows: str, more: int) -> list[Line]:
     if not goals:
         return []
-    shown = ", ".join(goals[:NEEDS_SHOWN]) + (", …" if len(goals) > NEEDS_SHOWN else "")
+    count = len(goals) + more
+    shown = ", ".join(goals[:NEEDS_SHOWN]) + (", …" if count > len(goals[:NEEDS_SHOWN]) else "")
     how = f"; `clew status {goals[0]}` shows {shows}"
-    return [[(f"{counted(len(goals), 'goal')} {verb}: ", style), (shown, ""), (how, "dim")]]
+    return [[(f"{counted(count, 'goal')} {verb}: ", style), (shown, ""), (how, "dim")]]
 
 
 def daemon_lines(daemon: Mapping[str, Any]) -> list[Line]:

@@ -10,10 +10,11 @@ from clew_daemon.reading.goal_list import status_style
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record import goal_view
-from clew_daemon.record.goal_view import PAUSED, GoalDetail, GoalView, Part, is_told, standing
+from clew_daemon.record.goal_view import PAUSED, GoalDetail, GoalView, Part, standing
 from clew_daemon.record.goal_words import Step, checks, facts, fresh_start, tree, unchecked
 from clew_shared.text import words
 from clew_shared.text.plain import percent
+from clew_shared.text.shorten import is_told
 
 BAR_CHARS = 20
 LEGEND = {"[!]": "failed", "[#]": "blocked", "[-]": "skipped"}

@@ -133,14 +133,10 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     from clew_daemon.record.goal_status import status_view
     from clew_daemon.record.store import listed, load_listed
 
-    goals: list[GoalView] = []
-    left_out = 0
     with ledger_if_any(instance) as reader:
-        if reader is not None:
-            shown, left_out = listed(load_listed(reader).values(), limit)
-            goals = _at_rest(instance, reader, shown, status_view)
-    inbox, more = left(instance.places.inbox), left_out > 0
-    return {"daemon": None, "goals": goals, "more": more, "left_out": left_out, **inbox}
+        shown, left_out = listed(load_listed(reader).values() if reader else (), limit)
+        goals = _at_rest(instance, reader, shown, status_view) if reader else []
+    return {"daemon": None, "goals": goals, **left_out, **left(instance.places.inbox)}
 
 
 def one_goal(instance: Instance, goal: str) -> OneGoal:

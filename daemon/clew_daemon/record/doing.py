@@ -1,14 +1,11 @@
 """What a worker does now, by its goal's record and its session's activity. Pure."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from clew_daemon.record.goal_view import Part
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
-
-SHOWN_CHARS = 60
 
 
 @dataclass(slots=True)
@@ -43,19 +40,6 @@ def now_view(state: State, work: Work | None) -> Part | None:
         what = "waiting for a free LLM slot" if work.llm_queued else "LLM call"
         return _view("thinking", work.llm_since, what)
     return _view("thinking", state.updated_at, "choosing the next step")
-
-
-def running_action(state: State, now: float) -> str:
-    """Return which action is carried out, as in "the running action #12 (`make`, 40 s so far)"; "" for none."""
-    if not state.in_flight:
-        return ""
-    flight = next(iter(state.in_flight.values()))
-    since = datetime.fromisoformat(flight.action.timestamp).timestamp()
-    what = action_text(flight.action.name, flight.action.args, SHOWN_CHARS)
-    seconds = max(0, int(now - since))
-    for_s = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
-    more = f" and {len(state.in_flight) - 1} more" if len(state.in_flight) > 1 else ""
-    return f"the running action #{flight.seq} (`{what}`, {for_s} so far){more}"
 
 
 def _view(doing: str, since: float, what: str) -> Part:

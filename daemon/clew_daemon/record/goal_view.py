@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict, final
 
 from clew_shared.proof.label import words
 from clew_shared.record.moment import local
+from clew_shared.text.shorten import is_told
 from clew_shared.text.words import put_back
 
 Part = Mapping[str, Any]  # of a view; its keys are in `goal_status`
@@ -87,14 +88,20 @@ class Left(TypedDict):
     inbox_total: int
 
 
+class LeftOut(TypedDict):
+    """Whether and how many ended goals a list leaves out, and how many of them failed."""
+
+    more: bool
+    left_out: int
+    left_out_failed: NotRequired[int]  # not of a daemon of an earlier version
+
+
 @final
-class GoalList(Left):
+class GoalList(Left, LeftOut):
     """The answer to `status` on all goals; `daemon` is None where none answered."""
 
     daemon: Part | None
     goals: list[GoalView]
-    more: bool
-    left_out: int
 
 
 @final
@@ -138,12 +145,6 @@ def ground_facts(restored: int, kept: str | None, left: Sequence[str]) -> list[s
         f"left as they are: {', '.join(left)}": left,
     }
     return [text for text, applies in facts.items() if applies]
-
-
-def is_told(text: str, *others: str | None) -> bool:
-    """Return whether a text is in one of others; white space and a cut end do not count."""
-    said = " ".join(text.split()).rstrip(".…")
-    return any(said in " ".join(other.split()) for other in others if other)
 
 
 def standing(goal: GoalView) -> str:

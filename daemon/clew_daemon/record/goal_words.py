@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from clew_daemon.record import goal_view
-from clew_daemon.record.goal_view import GoalDetail, Part, is_told
+from clew_daemon.record.goal_view import GoalDetail, Part
 from clew_shared.proof import label
 from clew_shared.record.moment import local
 from clew_shared.text import words
 from clew_shared.text.plain import percent
+from clew_shared.text.shorten import is_told
 
 UNCHECKED = "no checks: you have the agent's word alone; `checks:` in its file, or `clew submit --check`, adds some"
 PASSED_BEFORE = {

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Protocol
 
+from clew_daemon.record.goal_view import LeftOut
 from clew_shared.ledger.errors import LedgerCorrupt
 from clew_shared.ledger.reader import EventRow, ReadSide
 from clew_shared.record import events as ev
 from clew_shared.record.codec import OUTLINE_VERSION, STATE_VERSION, decode, decompress, outline
 from clew_shared.record.fold import EventFold, Found, apply, fold
+from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, View, history_view
 
@@ -53,15 +55,19 @@ def load_listed(ledger: ReadSide) -> dict[str, State]:
     return in_order([*over.values(), *(load_state(ledger, g) for g in goals if g not in over)])
 
 
-def listed(states: Iterable[State], limit: int | None) -> tuple[list[State], int]:
-    """Return all goals that have not ended and the last `limit` of the others (None: all), and how many are left out.
+def listed(states: Iterable[State], limit: int | None) -> tuple[list[State], LeftOut]:
+    """Return all goals that have not ended and the last `limit` of the others (None: all), and what is left out.
 
     They are in the order of acceptance; goals that were removed from the lists are left out and not counted.
     """
     inside = [s for s in states if not s.removed]
-    over = [s.goal_id for s in inside if s.ended]
-    left_out = set() if limit is None else set(over[: max(0, len(over) - limit)])
-    return [s for s in inside if s.goal_id not in left_out], len(left_out)
+    over = [s for s in inside if s.ended]
+    out = {
+        s.goal_id: s.goal.status for s in over[: 0 if limit is None else max(0, len(over) - limit)]
+    }
+    failed = list(out.values()).count(GoalStatus.FAILED)
+    left_out = LeftOut(more=bool(out), left_out=len(out), left_out_failed=failed)
+    return [s for s in inside if s.goal_id not in out], left_out
 
 
 def in_order(states: Iterable[State]) -> dict[str, State]:

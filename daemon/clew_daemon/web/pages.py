@@ -35,12 +35,13 @@ from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.reading.prompt_text import inspected
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean, short
-from clew_daemon.record.goal_view import GoalDetail, is_told, standing
+from clew_daemon.record.goal_view import GoalDetail, standing
 from clew_daemon.record.goal_words import checks, facts, fresh_start, tree, unchecked
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
 from clew_shared.text.plain import percent
+from clew_shared.text.shorten import is_told
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

@@ -27,6 +27,12 @@ def in_one_line(text: str, max_chars: int) -> str:
     return beginning(one_line(text), max_chars)
 
 
+def is_told(text: str, *others: str | None) -> bool:
+    """Return whether a text is in one of others; white space and a cut end do not count."""
+    said = " ".join(text.split()).rstrip(".…")
+    return any(said in " ".join(other.split()) for other in others if other)
+
+
 def both_ends(text: str | None, max_chars: int) -> str:
     """Return the first third and the last two thirds, stripped: an error is named at the end of an output."""
     text = (text or "").strip()

@@ -1,6 +1,7 @@
 """What is published of a goal, as JSON, pure: `state.json`, `history.jsonl`, `loops.json`; never read back."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from clew_shared.proof.judges import Patterns, is_judge
@@ -10,11 +11,13 @@ from clew_shared.record.model import Action, Goal, Subtask
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
 from clew_shared.snapshots.names import unquoted
+from clew_shared.text.words import action_text
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000  # counted and blocked signatures that are shown, the last ones; as many as the default `max_actions`
 LOOPS_KEPT = 1_000  # entries of loops.json, the last ones; all of them are in the ledger
 VERSION = 1
+RUNNING_CHARS = 60
 View = dict[str, object]  # what is shown of something, as JSON; clew reads none of it back
 Began = ev.ActionAllowed | ev.ActionBlocked
 Ended = ev.ActionFinished | ev.ActionInterrupted
@@ -38,6 +41,19 @@ def state_view(state: State) -> dict[str, Any]:
 
 def same(of: object, *names: str) -> View:
     return {name: getattr(of, name) for name in names}
+
+
+def running_action(state: State, now: float) -> str:
+    """Return which action is carried out, as in "the running action #12 (`make`, 40 s so far)"; "" for none."""
+    if not state.in_flight:
+        return ""
+    flight = next(iter(state.in_flight.values()))
+    since = datetime.fromisoformat(flight.action.timestamp).timestamp()
+    what = action_text(flight.action.name, flight.action.args, RUNNING_CHARS)
+    seconds = max(0, int(now - since))
+    for_s = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
+    more = f" and {len(state.in_flight) - 1} more" if len(state.in_flight) > 1 else ""
+    return f"the running action #{flight.seq} (`{what}`, {for_s} so far){more}"
 
 
 def goal_view(goal: Goal, *, actions: bool = True) -> View:

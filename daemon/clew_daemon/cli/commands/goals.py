@@ -21,7 +21,6 @@ from clew_daemon.reading.queries import all_goals, goal_state, one_goal
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalList, OneGoal
 from clew_shared.record.moment import local
-from clew_shared.text.words import counted
 
 RECENT = 10  # how many goals that have ended the list shows
 ARGS_CHARS = 120  # The length to which an action's arguments are shortened in its line; `clew show` has them whole
@@ -59,9 +58,8 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
         none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
         yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals, width=output.room()) or [[(clean(none), "dim")]]
-        if left_out := view.get("left_out"):
-            yield [(f"… {counted(left_out, 'more goal')} that ended: clew status --all", "dim")]
-        yield from goal_list.needs_lines(goals)
+        yield from goal_list.left_out_lines(view)
+        yield from goal_list.needs_lines(goals, view.get("left_out_failed", 0))
 
 
 @reading(parameters.goal, parameters.limit())
