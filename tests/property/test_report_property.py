@@ -78,7 +78,7 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent.state.goal.description = evil
     agent.fail(evil, other)
     agent.act(other or "tool", {evil: other})
-    agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other))
+    agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=f"{other}\n{evil}"))
     agent.feedback(evil)
     agent.complete(success=False, failure=other)
     agent.core.block(ev.GoalBlocked(reason=evil, question=f"{evil}\n\n{other}"))
@@ -89,6 +89,26 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     assert set(rest) <= HEADINGS
     assert len(rest) == len(set(rest))
     assert not kinds(text) & {
-        "html_block", "html_inline", "link_open", "image", "table_open", "fence",
+        "html_block", "html_inline", "link_open", "image", "table_open",
     }  # fmt: skip
-    assert "<!--" not in re.sub(r"\\[<`]|(`+)(?!`).+?(?<!`)\1(?!`)", "", text)
+    blocks = re.findall(r"(?ms)^  (```+)\n.*?^  \1$", text)
+    assert len(blocks) == [one.type for one in tokens(text)].count("fence") <= 1
+    plain = re.sub(r"(?ms)^  (```+)\n.*?^  \1$", "", text)
+    assert "<!--" not in re.sub(r"\\[<`]|(`+)(?!`).+?(?<!`)\1(?!`)", "", plain)
+
+
+PRINTED = {
+    "one\n\n    two\n": ["one\n    two\n"],
+    "a\n```\n# b\n``````\n<!--": ["a\n```\n# b\n``````\n<!--\n"],
+    "only one <line>\n": [],
+    "x\n" * 500: ["x\n" * 66 + "x … \n" + "x\n" * 132],
+}
+
+
+def test_lines_of_a_failed_check_stay_lines_in_a_block_that_they_cannot_close(played):
+    agent = played(spec={"checks": {"ok": "true"}})
+    for output, blocks in PRINTED.items():
+        agent.core.emit(ev.CheckFinished(name="ok", passed=False, output=output))
+        text = render(agent.state, [], [])
+        assert [one.content for one in tokens(text) if one.type == "fence"] == blocks
+        assert "\n- [ ] ok (`true`): failed:" in text

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from clew_daemon.ledger.lock import DAEMON, Lock, LockHeldError, acquire
-from clew_daemon.publish.report import visible
 from clew_daemon.record.goal_view import Left
 from clew_shared.files import write_whole
-from clew_shared.text.plain import recordable
+from clew_shared.text.plain import recordable, visible
 
 LOCK_NAME = ".clew.lock"
 REJECTED, ERROR = "rejected", ".error.txt"

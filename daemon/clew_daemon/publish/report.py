@@ -6,6 +6,7 @@ Texts of goals, agents and commands are escaped: they can add no headings, table
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from clew_daemon.record import goal_view
@@ -18,28 +19,18 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import local
 from clew_shared.record.state import State
 from clew_shared.text import words
-from clew_shared.text.plain import percent
+from clew_shared.text.plain import percent, visible
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import beginning, both_ends, is_told, one_line
 
-LINE_CHARS = 200
+LINE_CHARS, CHECK_CHARS, QUESTION_CHARS = 200, 400, 2_000
 Entries = Sequence[Mapping[str, Any]]
 
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, C1 included
-    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _BLOCK = re.compile(r"\s*([#>+*=|~-]|\d{1,9}[.)](?!\S))")
 # Code, or HTML, the end of a link's text (a report may put a colon behind it), and what would open code.
 _MARKUP = re.compile(
     r"((?<![`\\])(`+)(?!`).+?(?<!`)\2(?!`))|(\\*)(<(?=[A-Za-z/!?])|\](?=[(\[:]|$)|`)"
 )
-
-
-def visible(text: str) -> str:
-    """Return the text with a replacement character for every invisible or reordering character."""
-    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def inline(text: str, chars: int = LINE_CHARS) -> str:
@@ -58,9 +49,21 @@ def _line(text: str, chars: int) -> str:
 def code(text: str, chars: int = LINE_CHARS) -> str:
     """Return one line as code, which it cannot close."""
     line = _line(text, chars)
-    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    space = " " if "`" in (line[:1], line[-1:]) else ""
+    fence, space = _fence(line, 1), " " if "`" in (line[:1], line[-1:]) else ""
     return f"{fence}{space}{line}{space}{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    return "`" * max([least, *(len(one) + 1 for one in re.findall("`+", text))])
+
+
+def printed(text: str, chars: int) -> str:
+    """Return both ends of what a program printed: one line, or a block in a list, which the lines cannot close."""
+    lines = "\n".join(visible(line) for line in text.splitlines() if line.strip())
+    shown = both_ends(redact(lines), chars)
+    fence = _fence(shown, 3)
+    block = indent(f"\n\n{fence}\n{shown}\n{fence}", "  ")
+    return block if "\n" in shown else f" {inline(shown, chars)}"
 
 
 def quoted(text: str, chars: int = LINE_CHARS) -> str:
@@ -70,7 +73,6 @@ def quoted(text: str, chars: int = LINE_CHARS) -> str:
 
 SPENT = ("working time", "LLM")  # these have a section of their own
 TRIED_MAX, FRESH_STARTS_SHOWN, FILES_SHOWN = 40, 20, 20
-CHECK_CHARS, QUESTION_CHARS = 400, 2_000
 
 
 def render(
@@ -149,8 +151,7 @@ def _checks(detail: GoalDetail) -> Iterator[str]:
     """Yield the checks with their results; how to add some where a completed goal has none."""
     for one in checks(detail):
         command = _in_brackets(one.command and code(one.command, CHECK_CHARS))
-        ends = inline(both_ends(one_line(one.output), CHECK_CHARS), 2 * CHECK_CHARS)
-        said = f": {ends}" if ends else ""
+        said = one.output.strip() and f":{printed(one.output, CHECK_CHARS)}"
         yield f"- [{'x' if one.passed else ' '}] {inline(one.name)}{command}: {one.how}{said}"
     yield from (f"- {word}{code(cmd) if cmd else ''}" for word, cmd in unchecked(detail))
 

@@ -7,6 +7,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_BRANCH = re.compile(
     r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-/.]|[/.]$|^@$|^$|^.{1001,}"
 )
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, C1 included
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def plain(error: BaseException) -> str:
@@ -21,6 +26,11 @@ def plain(error: BaseException) -> str:
 def recordable(text: str) -> str:
     """Return text as JSON and the ledger can hold it: a path or a file name may have bytes that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def visible(text: str) -> str:
+    """Return the text with a replacement character for every invisible or reordering character."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _shown(path: object) -> str:
