@@ -206,17 +206,10 @@ class Session:
             if core.state.working:
                 probe = core.state.waits_for_time and not crash
                 counts = epoch.kind == "command" and not probe  # others report their turns
-                core.emit(
-                    ev.WorkerExited(
-                        at=at,
-                        epoch=epoch.number,
-                        reason=ended.reason,
-                        code=ended.code,
-                        crash=crash,
-                        probe=probe,
-                        active_s=round(lived_s, 3),
-                        messages=messages if counts else 0,
-                    )
-                )
+                event = ev.WorkerExited(
+                    at=at, epoch=epoch.number, reason=ended.reason, code=ended.code, crash=crash,
+                    probe=probe, active_s=round(lived_s, 3), messages=messages if counts else 0,
+                )  # fmt: skip
+                core.emit(event)
         await epoch.commit()
         return replace(ended, lived_s=lived_s)

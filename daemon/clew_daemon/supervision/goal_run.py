@@ -298,9 +298,14 @@ class GoalRun:
 
 
 def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:
-    """Emit that the worker has ended for this reason, and that the effects of its actions are unknown."""
-    at = time.time()
+    """Emit that the worker has ended for this reason, and that the effects of its actions are unknown.
+
+    It worked until the last event on record; the time from there to its end is known to nobody, and not counted.
+    """
+    state, at = core.state, time.time()
+    worked_s = round(max(0.0, state.updated_at - state.worker_since), 3)
     core.interrupt(reason, at, counts=False)
-    if core.state.working:
-        epoch = core.state.epoch
-        core.emit(ev.WorkerExited(at=at, epoch=epoch, reason=reason, crash=crash))
+    if state.working:
+        core.emit(
+            ev.WorkerExited(at=at, epoch=state.epoch, active_s=worked_s, reason=reason, crash=crash)
+        )
