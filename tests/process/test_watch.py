@@ -176,6 +176,15 @@ def terminal(clew):
         one.close()
 
 
+def test_a_window_on_all_goals_names_those_that_failed_meanwhile_as_the_list_does(clew, terminal):
+    clew.agent("gives_up", 'hello()\ncall("finish", success=False, summary="no")\n')
+    clew.start()
+    window = terminal(100, 30, "watch")
+    window.until("Ctrl-C stops watching")
+    goal = clew.submit("---\nagent: gives_up\n---\n# Work\n\n- [ ] It\n")
+    window.until(f"1 goal failed: {goal}; `clew status {goal}` shows why")
+
+
 def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(clew, terminal):
     goal = clew.start().submit(GATED)
     go = gate(clew, goal)

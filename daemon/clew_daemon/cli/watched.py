@@ -20,6 +20,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
+OVER = ("completed", "cancelled")  # not in the window any more; what has failed is named there
 UNREADABLE_S = 5.0
 HOLDER_S = 0.5
 ASK_S, ASK_MAX_S = 1.0, 5.0
@@ -69,7 +70,8 @@ class Watched:
     def views(self) -> list[GoalView]:
         """Return where the goals stand: the daemon's last answer, which has what is not on record, or the ledger's."""
         self._ask()
-        shown = self.named or [state for state in self.states.values() if not state.ended]
+        going = (s for s in self.states.values() if not (s.goal.status in OVER or s.removed))
+        shown = self.named or [*going]
         views = [self._told.get(one.goal_id) or status_view(one, time.time()) for one in shown]
         return [{**view, "stopped": bool(self.note)} for view in views]
 
