@@ -80,6 +80,23 @@ def test_a_list_has_its_columns_in_any_width_whatever_is_said_of_a_goal(played, 
     assert max(map(len, rows[:-1]), default=0) <= width
 
 
+@pytest.mark.parametrize("status", ["blocked", "failed"])
+def test_a_list_has_title_and_reason_of_a_goal_that_stopped_and_cuts_no_step_off(played, status):
+    step = f"the step `{'make all && ' * 40}true` failed (exit code 1)"
+    known = {"status": status, "description": "Release " * 20, "reason": step}
+    rows = overview([status_view(played().state, AT) | known], AT, 80)
+    [shown] = [line.strip() for line in text(rows) if "the step" in line]
+    assert "  Release Release " in shown
+    assert shown.endswith(f"…: {step}")
+
+
+def test_a_list_says_of_a_paused_goal_which_step_still_runs(agent):
+    seq = agent.core.propose("run_cmd", {"cmd": "make"}, AT).seq
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
+    row = listed(agent, now=now_view(agent.state, Work(greeted=True)))[1]
+    assert row.endswith(f": running for 0 s: #{seq} make, then waits until `clew continue`")
+
+
 def test_goals_that_failed_are_named_beside_those_that_need_a_person(played):
     views = [status_view(played().state, AT) | {"status": one} for one in ("failed", "blocked")]
     told = text(needs_lines([view | {"needs_person": n > 0} for n, view in enumerate(views)]))
@@ -91,7 +108,7 @@ def test_goals_that_failed_are_counted_also_where_the_list_leaves_them_out(playe
     for number, status in enumerate(("failed", "completed", "failed", "failed")):
         states[number].goal.status, states[number].goal_id = GoalStatus(status), f"g-{number}"
     shown, left_out = store.listed(states, 1)
-    told = text([*left_out_lines(left_out), *needs_lines(map(status_view, shown), 2)])
+    told = text([*left_out_lines(left_out), *needs_lines([*map(status_view, shown)], 2)])
     assert told == [
         "… 3 more goals that ended, 2 of them failed: clew status --all",
         "3 goals failed: g-3, …; `clew status g-3` shows why, and how to continue",

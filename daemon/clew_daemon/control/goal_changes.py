@@ -40,10 +40,9 @@ GOALS_MAX = 1_000  # How many goals one request may name
 RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it
 FEEDBACK_CHARS_MAX = 20_000
 SHOWN_MAX = 10
-
 TOLD_CHARS = 10_000
 TEXT = "text"
-NAMES = {
+NAMES = {  # what people call a field of a spec, where that is not its name
     "description": TEXT,
     "notes": TEXT,
     "done_when": TEXT,
@@ -51,12 +50,9 @@ NAMES = {
     "budget_wall_s": "budget",
     "timeout_s": "timeout",
 }
-"""What people call a field of a spec, where that is not its name."""
-
 UNSEEN = {"unknown_keys", "file_name"}
-
+# The goals that `continue --all` means: not those that a person has cancelled.
 CONTINUED = (GoalStatus.WAITING, GoalStatus.BLOCKED, GoalStatus.FAILED)
-"""The goals that `continue --all` means: not those that a person has cancelled."""
 
 
 def trouble(ledger: Ledger) -> str:

@@ -24,8 +24,7 @@ RUNBOOK_DONE = (
 WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
 
 FAULTS_SHOWN, FAULT_CHARS = 10, 100
-ANSWER_S = 20.0
-"""How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
+ANSWER_S = 20.0  # after which a request is answered that it goes on; clients wait for 30 s
 
 
 def objection(verb: str, state: State, *, runbook: bool) -> str:

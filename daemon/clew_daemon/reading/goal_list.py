@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from clew_daemon.ledger.lock import Holder
 
 ENDED = ("completed", "failed", "cancelled")
-LISTED_CHARS = 160
+TITLE_CHARS, LISTED_CHARS = 60, 160
+WHY_CHARS = 600  # of a reason: that of a step has its command, and ends with what came of it
 STATUS_CHARS = len("completed, unverified")
 NEEDS_SHOWN = 5
 IDLE_SHOWN = 3  # the number of steps without anything new from which a list says so
+_VERBS = {"tool": "running", "checks": "running"}  # thinking and starting are words already
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
-ACTIVITIES = {"tool": "running", "checks": "running"}
-"""What an agent does, in words; thinking and starting are words already."""
 
 
 def doing(now: Part, for_s: str = "") -> str:
     """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is of its goal's view."""
-    verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(now["what"])
+    verb, what = _VERBS.get(now["doing"], now["doing"]), clean(now["what"])
     on = f" ({what})" if now["doing"] == "thinking" else f": {what}"
     return f"{verb}{for_s}{on if what else ''}"
 
@@ -49,15 +49,16 @@ def status_style(goal: GoalView) -> str:
 
 def now_text(goal: GoalView, at: float) -> str:
     """Return in a line what a goal does, what it waits for, or why it stopped; `at` is now, in seconds since 1970."""
-    why = stands_for(goal)
+    why, now, step = stands_for(goal), goal["now"], goal["subtask"] or goal["description"]
     if goal["waiting"]:
-        return f"waits {why}" if why.startswith("until") else f"waits for {why}"
+        waits = f"waits {why}" if why.startswith("until") else f"waits for {why}"
+        return f"{step}: {activity(now, at)}, then {waits}" if goal["paused"] and now else waits
     if standing(goal) == STOPPED:
         return why
-    if goal["status"] == "in_progress" and (now := goal["now"]):
+    if goal["status"] == "in_progress" and now:
         idle = goal["since_gain"] or 0
         vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
-        return f"{goal['subtask'] or goal['description']}: {activity(now, at)}{vain}"
+        return f"{step}: {activity(now, at)}{vain}"
     if label := _status(goal)[1]:
         return f"{goal['description']} ({label})"
     return why or str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
@@ -96,11 +97,16 @@ def overview(goals: Sequence[GoalView], at: float | None = None, width: int = 0)
     """Return a list of goals, [] without goals; `at` is now, in seconds since 1970, `width` the terminal's, or 0."""
     at = time.time() if at is None else at
     head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
-    rows = []
-    for goal in goals:
-        more = f" ({', '.join(found)})" if (found := counts(goal)) else ""
-        rows.append([*status_cells(goal), (short(now_text(goal, at), LISTED_CHARS) + more, "")])
+    rows = [[*status_cells(goal), (_row_text(goal, at), "")] for goal in goals]
     return columns([[(title, "bold") for title in head], *rows], width=width) if rows else []
+
+
+def _row_text(goal: GoalView, at: float) -> str:
+    """Return what a goal's row says last: its `now_text`, with the title before why it stopped, and its counts."""
+    more = f" ({', '.join(found)})" if (found := counts(goal)) else ""
+    if goal["status"] in ("blocked", *ENDED) and (why := stands_for(goal)):
+        return f"{short(goal['description'], TITLE_CHARS)}: {short(why, WHY_CHARS)}{more}"
+    return short(now_text(goal, at), LISTED_CHARS) + more
 
 
 def listed(found: GoalList, holder: Holder | None = None) -> list[GoalView]:
@@ -127,11 +133,10 @@ def left_out_lines(found: GoalList) -> list[Line]:
     return [[(f"… {counted(count, 'more goal')} that {how}", "dim")]]
 
 
-def needs_lines(goals: Iterable[GoalView], failed_more: int = 0) -> list[Line]:
+def needs_lines(goals: Sequence[GoalView], failed_more: int = 0) -> list[Line]:
     """Return a line that names the goals that need a person, and one for the failed; `failed_more` are elsewhere."""
-    given = list(goals)
-    asking = [clean(goal["id"]) for goal in given if goal["needs_person"]]
-    failed = [clean(goal["id"]) for goal in given if goal["status"] == "failed"]
+    asking = [clean(goal["id"]) for goal in goals if goal["needs_person"]]
+    failed = [clean(goal["id"]) for goal in goals if goal["status"] == "failed"]
     verb = "needs you" if len(asking) == 1 else "need you"
     return [
         *_names_line(asking, verb, "bold magenta", "what to answer", 0),
@@ -163,9 +168,8 @@ def daemon_lines(daemon: Mapping[str, Any]) -> list[Line]:
 
 def no_daemon_line(holder: Holder | None) -> Line:
     """Return a line on the `holder` of the lock that did not answer, or on how to start a daemon, where none runs."""
-    state = f"no daemon is running (start it with {TO_START})"
-    if holder:
-        state = f"{holder.running} but does not answer"
+    none = f"no daemon is running (start it with {TO_START})"
+    state = f"{holder.running} but does not answer" if holder else none
     return [(clean(f"{state}; showing the last recorded state"), "yellow")]
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
-from clew_daemon.record import goal_view as shapes
+from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView, OneGoal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.record.goal_view import GoalDetail, GoalList, GoalView, OneGoal
     from clew_shared.ledger.reader import Reader
     from clew_shared.record.state import State
 
@@ -126,7 +125,7 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     """Return the daemon's or the ledger's answer to `status`: all goals that go on, and the last `limit` others."""
     answer: GoalList | None = ask(instance.socket, "status", limit=limit)
     if answer is not None:
-        keys = shapes.GoalView.__required_keys__  # an earlier version may not say all
+        keys = GoalView.__required_keys__  # an earlier version may not say all
         told = [one | dict.fromkeys(keys - one.keys()) for one in answer["goals"]]
         return {**answer, "goals": cast("list[GoalView]", told)}
     from clew_daemon.inbox.files import left
