@@ -62,7 +62,9 @@ class Clew:
         self.out = self.log  # what the daemon prints: its log
         self.daemon: subprocess.Popen | Process | None = None
         self.options = ["--home", str(self.home)]
-        self.env: dict[str, str | None] = {}  # None: unset
+        self.tmp = folder / "tmp"  # what a killed process leaves there goes with the test
+        self.tmp.mkdir(exist_ok=True)
+        self.env: dict[str, str | None] = {"TMPDIR": str(self.tmp)}  # None: unset
         self.events: list[dict] = []
         self._read = 0
         self._before = set(children())
