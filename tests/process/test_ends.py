@@ -224,9 +224,16 @@ def test_a_pause_waits_for_the_running_action_and_says_so(at_work, who):
 
 def test_a_pause_with_now_interrupts_a_running_action_after_its_grace(at_work):
     clew, goal, workspace = at_work(grace_s=0.1)
+    assert "recorded. Its agent is a runbook, " in clew.cli("feedback", goal, "faster")
     clew.cli("pause", goal)
     said = clew.cli("pause", "--now", goal)
-    assert said == f"{goal}: paused; the running action was interrupted\n"
+    asks = f"`clew continue {goal}` asks you first if it runs again"
+    assert said == f"{goal}: paused; the running action was interrupted: {asks}\n"
     assert results(clew, goal) == ["interrupted"]
     assert not (workspace / "trace").exists()
     assert clew.goal(goal)["pid"] is None
+    clew.cli("continue", goal)
+    clew.wait("goal.blocked", goal=goal)
+    assert "was cut off: the goal was paused\n" in clew.goal(goal)["question"]
+    said = clew.cli("feedback", goal, "not again")
+    assert said.startswith(f"{goal}: recorded; the goal continues. Its agent is a runbook, ")

@@ -9,8 +9,7 @@ from clew_shared.exit_codes import ExitCode
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 COMPLETE = "_CLEW_COMPLETE"
-GC_OBJECTS = 100_000
-"""The threshold of the garbage collector: collecting takes a fifth of the time that a short command takes."""
+GC_OBJECTS = 100_000  # before the garbage is collected: a fifth of the time of a short command
 
 
 def main() -> None:

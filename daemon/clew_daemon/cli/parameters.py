@@ -15,8 +15,7 @@ from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean
 
 Text = Iterable[Line | str]
-Shown = tuple[object, Text] | tuple[object, Text, bool]
-"""What a command shows: its value, its lines, and whether its work has failed."""
+Shown = tuple[object, Text] | tuple[object, Text, bool]  # a value, its lines, whether it failed
 
 Parameter = Callable[[Any], Any]  # an argument or an option, as click's decorators make them
 

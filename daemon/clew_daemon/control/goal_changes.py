@@ -9,6 +9,7 @@ import asyncio
 import time
 
 from clew_daemon.control.lookup import (
+    RUNBOOK,
     RUNBOOK_DONE,
     GoalAnswer,
     GoalLookup,
@@ -27,6 +28,7 @@ from clew_daemon.record.dependencies import called, holder
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
+from clew_shared.core.journal import to_ask_about
 from clew_shared.ledger.errors import LedgerError, LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
@@ -156,7 +158,12 @@ class GoalChanges:
         flights = list(core.state.in_flight.values())
         await self._supervisor.halt(goal, done)
         is_cut_off = any(one.action.result == Result.INTERRUPTED for one in flights)
-        return f"{done}; the running action was interrupted" if is_cut_off else done
+        if not is_cut_off:
+            return done
+        state = core.state
+        asks = done == "paused" and has_runbook(state, self._d.settings) and to_ask_about(state)
+        then = f": `clew continue {called(core.state)}` asks you first if it runs again"
+        return f"{done}; the running action was interrupted{then if asks else ''}"
 
     async def _is_recorded(self, core: Core) -> bool:
         """Return whether all that a goal has emitted is durable, or is soon."""
@@ -197,7 +204,7 @@ class GoalChanges:
         return {"retry": "queued again", "resume": "resumed"}.get(by, "continues")
 
     async def feedback(self, goal: str, text: str) -> GoalAnswer:
-        """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
+        """Record feedback: its agent is shown it, but no runbook, and a blocked goal continues."""
         core = await self._lookup.whole(goal)
         if not text.strip():
             raise ControlError("the feedback is empty")
@@ -216,13 +223,15 @@ class GoalChanges:
         await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
         if session := self._supervisor.session(goal):
             session.notify("feedback", {"text": text})
-        if before == GoalStatus.BLOCKED:
+        goes_on, name = before == GoalStatus.BLOCKED, called(state)
+        if has_runbook(state, self._d.settings):
+            steps = f"{RUNBOOK}: to change them, `clew edit {name}`"
+            then = RUNBOOK_DONE if before == GoalStatus.COMPLETED else steps
+            return answer(state, f"recorded{'; the goal continues' if goes_on else ''}. {then}")
+        if goes_on:
             return answer(state, "recorded; the goal continues with it")
-        if not state.ended:
-            return answer(state, "recorded; the agent is shown it")
-        if state.goal.status == GoalStatus.COMPLETED and has_runbook(state, self._d.settings):
-            return answer(state, f"recorded. {RUNBOOK_DONE}")
-        return answer(state, f"recorded; `clew continue {called(state)}` continues it")
+        shown = f"`clew continue {name}` continues it" if state.ended else "the agent is shown it"
+        return answer(state, f"recorded; {shown}")
 
     async def _say(self, core: Core, word: ev.Event, by: str) -> None:
         """Record a person's word, and that a blocked goal goes on `by` it."""

@@ -46,8 +46,7 @@ JsonObject = Mapping[str, Any]
 _View = TypeVar("_View", GoalView, GoalDetail)
 
 BATCH_ROWS = 500
-BATCH_BYTES = 256 << 10
-"""The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
+BATCH_BYTES = 256 << 10  # of the events in one line, and in memory for one client, but for the last
 
 COLLECT_S = 0.05  # How long events are collected, so that steps in quick succession cost one read
 

@@ -17,10 +17,8 @@ from clew_shared.ledger.errors import LedgerState
 from clew_shared.record.state import State
 from clew_shared.text.spelling import closest
 
-RUNBOOK_DONE = (
-    "Its agent is a runbook, which carries out the steps of the goal file and nothing else: "
-    "submit another goal for what is missing"
-)
+RUNBOOK = "Its agent is a runbook, which carries out the steps of the goal file and nothing else"
+RUNBOOK_DONE = f"{RUNBOOK}: submit another goal for what is missing"
 WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
 
 FAULTS_SHOWN, FAULT_CHARS = 10, 100

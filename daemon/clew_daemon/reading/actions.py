@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 CHANGED = {True: "changed", False: "not changed"}
 
-Action = Mapping[str, Any]
-"""A line of history.jsonl, or all that is recorded of one action (`record.pages.whole_action`)."""
+Action = Mapping[str, Any]  # a line of history.jsonl, or all of an action (`pages.whole_action`)
 
 
 Page = tuple[Sequence[Action], bool]  # some of them, and whether there are earlier ones

@@ -88,8 +88,7 @@ _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}
 STYLES = {"": "", "added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
-STYLES |= {"note": "dim", "stat": ""}
-"""The style of each kind of line, as of rich."""
+STYLES |= {"note": "dim", "stat": ""}  # of rich, for each kind of line
 
 
 class DiffLine(NamedTuple):

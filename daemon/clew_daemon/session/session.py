@@ -201,7 +201,8 @@ class Session:
         messages, core.messages, core.lived_s = core.messages, 0, None
         await epoch.parts.goals.whole(epoch.goal_id)
         with epoch.recording():
-            reason, said = ended.reason if crash else "stopped", redact(epoch.work.said)
+            is_told = crash or ended.reason == "paused"
+            reason, said = ended.reason if is_told else "stopped", redact(epoch.work.said)
             core.interrupt(reason, at, counts=crash, said=said)
             if core.state.working:
                 probe = core.state.waits_for_time and not crash

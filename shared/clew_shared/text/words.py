@@ -107,7 +107,7 @@ def cut_off(reason: str) -> str:
     told = ending(reason)
     if reason.startswith(("killed by", "exit ")):
         return f"its worker {'was' if reason.startswith('killed') else 'ended with'} {told}"
-    return "its worker was stopped" if reason == "stopped" else told
+    return {"stopped": "its worker was stopped", "paused": "the goal was paused"}.get(reason, told)
 
 
 def outcome(result: str | None) -> str:

@@ -217,8 +217,7 @@ def _program() -> str:
 # -- the config
 
 FILE = click.Path(path_type=Path)
-VIEWS = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
-"""The units of tables that are not the daemon's."""
+VIEWS = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}  # by table
 CHECK = parameters.option("--check", "FILE", "Name all errors in this file.", type=FILE)
 
 
