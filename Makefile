@@ -13,7 +13,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench minds loops simulate chaos surroundings soak agents agents-test browser screenshots dist dist-test clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench minds loops simulate chaos surroundings soak agents agents-test browser dist dist-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
