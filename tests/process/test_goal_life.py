@@ -11,9 +11,6 @@ from bad_disk import fill, small
 from harness import runbook
 from llm_server import ScriptedLlm, calls
 
-from clew_shared.record.codec import decode
-from clew_shared.record.events import WorkerStarted
-
 
 def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_again(clew):
     goal = clew.start().submit(
@@ -285,12 +282,8 @@ def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
     clew.kill_agent(goal)
     assert begun(3) == 1
     clew.kill()
-    known = [decode(row.body) for row in clew.rows(goal)]
-    began = [one for one in known if isinstance(one, WorkerStarted)][-1]
     clew.start()
     assert begun(4) == 1
-    died = decode(clew.rows(goal)[len(known)].body)  # it worked up to the last that is on record
-    assert died.active_s == round(known[-1].at - began.at, 3) > 0
     clew.clew("cancel", goal)
     clew.clew("retry", goal)
     clew.wait("goal.completed", goal=goal)

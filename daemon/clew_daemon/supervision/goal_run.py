@@ -300,12 +300,10 @@ class GoalRun:
 def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:
     """Emit that the worker has ended for this reason, and that the effects of its actions are unknown.
 
-    It worked until the last event on record; the time from there to its end is known to nobody, and not counted.
+    How long it worked nobody knows: the times on record are of a clock that may have been set, and a budget is not.
     """
-    state, at = core.state, time.time()
-    worked_s = round(max(0.0, state.updated_at - state.worker_since), 3)
+    at = time.time()
     core.interrupt(reason, at, counts=False)
-    if state.working:
-        core.emit(
-            ev.WorkerExited(at=at, epoch=state.epoch, active_s=worked_s, reason=reason, crash=crash)
-        )
+    if core.state.working:
+        epoch = core.state.epoch
+        core.emit(ev.WorkerExited(at=at, epoch=epoch, reason=reason, crash=crash))
