@@ -64,6 +64,10 @@ class SnapshotTaker:
         self._seen = -1
         self._exclude = self._folder / "info" / "exclude"
 
+    def is_outdated(self, seen: int) -> bool:
+        """Return whether there is a last snapshot, and it is known that it does not hold; `seen` as in `take`."""
+        return self._last is not None and self._seen != seen
+
     def take(self, request: SnapshotRequest, seen: int = -1) -> SnapshotDone:
         """Take a snapshot; the answer states why there is none where that fails.
 
@@ -191,7 +195,7 @@ class SnapshotTaker:
         """Return whether a name is git's own, or covered by [loops] ignore."""
         above = ""
         for part in name.rstrip("/").split("/"):
-            if part.lower() == ".git" or self._ignored.covers(above, part):
+            if part.lower() == ".git" or self._ignored.covers(part, above + part):
                 return True
             above += f"{part}/"
         return False

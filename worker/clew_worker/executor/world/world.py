@@ -15,7 +15,7 @@ import re
 import stat
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,18 +64,16 @@ class Ignored:
     def __init__(self, globs: tuple[str, ...]) -> None:
         bare = [one.rstrip("/") for one in globs]
         self._plain = frozenset(one for one in bare if not set(one) & set("/*?["))
-        self._names = _matcher(one for one in bare if "/" not in one and one not in self._plain)
-        self._paths = _matcher(one for one in bare if "/" in one)
+        self._name = _matcher(one for one in bare if "/" not in one and one not in self._plain)
+        self._path = _matcher(one for one in bare if "/" in one)
 
-    def covers(self, folder: str, name: str) -> bool:
-        """Return whether `name` in `folder` is ignored; `folder` is "" or a path that ends with a slash."""
-        if name in self._plain:
-            return True
-        return bool(self._names.match(name) or self._paths.match(folder + name))
+    def covers(self, name: str, path: str) -> bool:
+        """Return whether the entry `name` at `path` is ignored."""
+        return name in self._plain or bool(self._name(name) or self._path(path))
 
 
-def _matcher(globs: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(fnmatch.translate, globs)) or "(?!)")
+def _matcher(globs: Iterable[str]) -> Callable[[str], object]:
+    return re.compile("|".join(map(fnmatch.translate, globs)) or "(?!)").match
 
 
 class WorldWatch:
@@ -119,25 +117,30 @@ class WorldWatch:
     ) -> list[str]:
         """Take in what is in a folder, nothing where it cannot be opened; return the folders in it."""
         below: list[str] = []
+        covers, known, room = self._ignored.covers, self._seen.get, ENTRIES_MAX - len(found)
         with (
             contextlib.suppress(OSError),
             closing(os.open(self._root + folder, _OPEN_FOLDER)) as at,
             os.scandir(at) as entries,
         ):
             for entry in entries:
-                if self._ignored.covers(folder, entry.name):
+                path = folder + (name := entry.name)
+                seen = known(path)
+                if seen is None and covers(name, path):
                     continue
-                path = folder + entry.name
-                with contextlib.suppress(OSError):  # it has vanished
+                try:
                     info = entry.stat(follow_symlinks=False)
-                    seen = self._seen.get(path)
                     if seen is None or not seen.stamp or seen.stamp != stamp_of(info):
-                        seen = _described(at, entry.name, info, now_ns, read_until)
-                    if len(found) >= ENTRIES_MAX:
-                        self._partial = True
-                        break
-                    found[path] = seen
-                    below += [f"{path}/"] if stat.S_ISDIR(seen.mode) else []
+                        seen = _described(at, name, info, now_ns, read_until)
+                except OSError:  # it has vanished
+                    continue
+                if not room:
+                    self._partial = True
+                    break
+                room -= 1
+                found[path] = seen
+                if seen.described == FOLDER:
+                    below.append(f"{path}/")
         return below
 
     def changed(self) -> dict[str, str] | None:
