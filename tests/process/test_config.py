@@ -8,7 +8,7 @@ import pytest
 
 from clew_daemon.reading.client import call
 
-SLEEPER = "# Sleep\n- [ ] Sleep\n  ```sh\n  sleep 600\n  ```\n"
+SLEEPER = "---\non_interrupt: retry\n---\n# Sleep\n- [ ] Sleep\n  ```sh\n  sleep 600\n  ```\n"
 QUICK = "# Quick\n- [ ] a\n  ```sh\n  true\n  ```\n"
 
 

@@ -236,4 +236,4 @@ def test_a_pause_with_now_interrupts_a_running_action_after_its_grace(at_work):
     clew.wait("goal.blocked", goal=goal)
     assert "was cut off: the goal was paused\n" in clew.goal(goal)["question"]
     said = clew.cli("feedback", goal, "not again")
-    assert said.startswith(f"{goal}: recorded; the goal continues. Its agent is a runbook, ")
+    assert said.startswith(f"{goal}: recorded; the goal continues, and runs the step again. Its ")

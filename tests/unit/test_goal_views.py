@@ -113,7 +113,9 @@ def test_goals_that_failed_are_counted_also_where_the_list_leaves_them_out(playe
         "… 3 more goals that ended, 2 of them failed: clew status --all",
         "3 goals failed: g-3, …; `clew status g-3` shows why, and how to continue",
     ]
-    older = text(left_out_lines({"left_out": 3}))  # a daemon of an earlier version
+    older = text(
+        left_out_lines({"left_out": 3, "left_out_failed": None})
+    )  # a daemon of an earlier version
     assert older == ["… 3 more goals that ended: clew status --all"]
 
 
@@ -122,7 +124,9 @@ def test_a_goal_of_a_daemon_that_says_less_is_listed_all_the_same(agent, monkeyp
     del view["waiting"], view["since_gain"], view["proof"]
     answer = {"daemon": None, "goals": [view], "more": False, "left_out": 0}
     monkeypatch.setattr(queries, "ask", lambda *_, **__: answer)
-    found = goal_list.listed(queries.all_goals(SimpleNamespace(socket=None), None))
+    answered = queries.all_goals(SimpleNamespace(socket=None), None)
+    assert answered["left_out_failed"] is None
+    found = goal_list.listed(answered)
     assert " stopped " in text(overview(found, at=AT))[1]
 
 

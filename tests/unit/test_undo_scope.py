@@ -131,6 +131,8 @@ def test_in_whatever_order_undos_are_reverted_the_others_hold(order):
     for of in (spans.of(None), spans.of((0, 0))):
         found, same = spans.undo_in_force(of), [*hold.values()].count(of.scope)
         assert hold.get(found.first) == of.scope if found else not same
+    goal.add(ev.SnapshotsMissing(reason="no room", removed=True))
+    assert folded(goal).snapshots.undone == hold
 
 
 def test_an_attempt_after_a_restore_believes_in_no_world(goal):

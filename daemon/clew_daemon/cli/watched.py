@@ -20,9 +20,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
-OVER = ("completed", "cancelled")  # not in the window any more; what has failed is named there
-UNREADABLE_S = 5.0
-HOLDER_S = 0.5
+UNREADABLE_S, HOLDER_S = 5.0, 0.5
 ASK_S, ASK_MAX_S = 1.0, 5.0
 ASK_SHARE = 0.01  # The share of the daemon's time that asking may take: after a slow answer the pause is longer
 BACK_S = 30.0  # how long an ended daemon is waited for
@@ -38,7 +36,7 @@ class Watched:
         self._instance, self._goals, self._attach = instance, list(goals), attach
         self._news = Queue[News](NEWS_MAX)  # a full one holds the daemon back
         self._ended: threading.Event | None = None
-        self._read_at = time.monotonic()
+        self._began, self._read_at = time.time(), time.monotonic()
         self._ask_at = self._look_at = 0.0
         self._told: dict[str, GoalView] = {}  # the last answer to `status`, by the ids of the goals
         self._gone_at: float | None = None
@@ -68,10 +66,11 @@ class Watched:
         return written or self._instance.holder is None
 
     def views(self) -> list[GoalView]:
-        """Return where the goals stand: the daemon's last answer, which has what is not on record, or the ledger's."""
+        """Return where the goals stand: by the daemon's last answer or the ledger; what failed before is left out."""
         self._ask()
-        going = (s for s in self.states.values() if not (s.goal.status in OVER or s.removed))
-        shown = self.named or [*going]
+        known = [one for one in self.states.values() if not one.removed]
+        failed = (s for s in known if s.goal.status == "failed" and s.ended_at >= self._began)
+        shown = self.named or [*(one for one in known if not one.ended), *failed]
         views = [self._told.get(one.goal_id) or status_view(one, time.time()) for one in shown]
         return [{**view, "stopped": bool(self.note)} for view in views]
 

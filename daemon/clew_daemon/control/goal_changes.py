@@ -41,8 +41,7 @@ from clew_shared.views.publish import running_action
 GOALS_MAX = 1_000  # How many goals one request may name
 RECORD_S = 2.0  # How long a request waits for its record before the worker is ended without it
 FEEDBACK_CHARS_MAX = 20_000
-SHOWN_MAX = 10
-TOLD_CHARS = 10_000
+SHOWN_MAX, TOLD_CHARS = 10, 10_000
 TEXT = "text"
 NAMES = {  # what people call a field of a spec, where that is not its name
     "description": TEXT,
@@ -220,14 +219,16 @@ class GoalChanges:
                 raise ControlError(why)
         refuse_abandoned()
         state = core.state
+        goes_on, name = before == GoalStatus.BLOCKED, called(state)
+        again = ", and runs the step again" if state.attempts.asked_step else ""
         await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
         if session := self._supervisor.session(goal):
             session.notify("feedback", {"text": text})
-        goes_on, name = before == GoalStatus.BLOCKED, called(state)
         if has_runbook(state, self._d.settings):
             steps = f"{RUNBOOK}: to change them, `clew edit {name}`"
             then = RUNBOOK_DONE if before == GoalStatus.COMPLETED else steps
-            return answer(state, f"recorded{'; the goal continues' if goes_on else ''}. {then}")
+            goes = f"; the goal continues{again}" if goes_on else ""
+            return answer(state, f"recorded{goes}. {then}")
         if goes_on:
             return answer(state, "recorded; the goal continues with it")
         shown = f"`clew continue {name}` continues it" if state.ended else "the agent is shown it"

@@ -127,7 +127,7 @@ def left_out_lines(found: GoalList) -> list[Line]:
     """Return a line on the ended goals that a list leaves out, and how many of them failed; [] for none."""
     if not (count := found.get("left_out")):
         return []
-    failed = found.get("left_out_failed", 0)
+    failed = found["left_out_failed"] or 0
     some = f", {failed} of them failed" if 0 < failed < count else ""
     how = f"{'failed' if failed == count else 'ended'}{some}: clew status --all"
     return [[(f"… {counted(count, 'more goal')} that {how}", "dim")]]

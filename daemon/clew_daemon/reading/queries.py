@@ -127,7 +127,7 @@ def all_goals(instance: Instance, limit: int | None) -> GoalList:
     if answer is not None:
         keys = GoalView.__required_keys__  # an earlier version may not say all
         told = [one | dict.fromkeys(keys - one.keys()) for one in answer["goals"]]
-        return {**answer, "goals": cast("list[GoalView]", told)}
+        return {"left_out_failed": None, **answer, "goals": cast("list[GoalView]", told)}
     from clew_daemon.inbox.files import left
     from clew_daemon.record.goal_status import status_view
     from clew_daemon.record.store import listed, load_listed

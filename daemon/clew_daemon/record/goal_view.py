@@ -93,7 +93,7 @@ class LeftOut(TypedDict):
 
     more: bool
     left_out: int
-    left_out_failed: NotRequired[int]  # not of a daemon of an earlier version
+    left_out_failed: int | None  # None: a daemon of an earlier version
 
 
 @final

@@ -66,7 +66,7 @@ class SnapshotsMissing(GoalEvent, frozen=True):
 
     def into(self, state: State) -> None:
         if self.removed:
-            state.snapshots = SnapshotState()
+            state.snapshots = SnapshotState(undone=state.snapshots.undone)
         state.snapshots.missing = self.reason
 
 

@@ -127,9 +127,13 @@ class ExecutorServer:
 
     def _snapshot(self, request: ex.SnapshotRequest) -> ex.SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
+        seen = (
+            -1
+        )  # what comes and goes while this one is taken would not show: it holds for no later one
         if not self._snapshots.is_outdated(self._attribution.seen):
             self._attribution.look(own=request.own)  # the last one may hold: only a look says so
-        done = self._snapshots.take(request, self._attribution.seen)
+            seen = self._attribution.seen
+        done = self._snapshots.take(request, seen)
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if done.taken is None:
             return done

@@ -59,7 +59,7 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
         yield from goal_list.inbox_lines(view.get("inbox") or ())
         yield from goal_list.overview(goals, width=output.room()) or [[(clean(none), "dim")]]
         yield from goal_list.left_out_lines(view)
-        yield from goal_list.needs_lines(goals, view.get("left_out_failed", 0))
+        yield from goal_list.needs_lines(goals, view["left_out_failed"] or 0)
 
 
 @reading(parameters.goal, parameters.limit())

@@ -66,7 +66,7 @@ class SnapshotTaker:
 
     def is_outdated(self, seen: int) -> bool:
         """Return whether there is a last snapshot, and it is known that it does not hold; `seen` as in `take`."""
-        return self._last is not None and self._seen != seen
+        return self._last is not None and self._seen not in (-1, seen)
 
     def take(self, request: SnapshotRequest, seen: int = -1) -> SnapshotDone:
         """Take a snapshot; the answer states why there is none where that fails.
