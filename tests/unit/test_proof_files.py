@@ -311,6 +311,42 @@ def test_a_new_plugin_of_pytest_counts_where_an_installer_has_put_it_on_record(t
     assert (f"{site}x.dist-info/entry_points.txt" in new, changed) == (is_new, [])
 
 
+NPM, PNPM = (
+    "node_modules/.package-lock.json",
+    "node_modules/.pnpm/vitest@1/node_modules/vitest/x.js",
+)
+AT_START = {"node_modules/vitest/x.js": "1", NPM: "1"}
+INSTALLED = {  # what there was, what came then, and what of it no installation explains
+    "npm adds a package": (AT_START, {"node_modules/jest/x.js": "1", NPM: "2"}, []),
+    "npm's record is new, and a runner another": (
+        AT_START, {"node_modules/vitest/x.js": "2", NPM: "2"}, ["node_modules/vitest/x.js"],
+    ),
+    "no installer was there": (AT_START, {"node_modules/jest/x.js": "1"}, ["node_modules/jest/x.js"]),
+    "npm installs anew": ({}, {**AT_START, "node_modules/a/node_modules/jest/x.js": "1"}, []),
+    "pnpm installs": (
+        {}, {PNPM: "1", "node_modules/.bin/vitest": "#!/bin/sh\n", "node_modules/.modules.yaml": "1"}, [],
+    ),
+    "a runner of pnpm's is another": ({PNPM: "1"}, {PNPM: "2"}, [PNPM]),
+    "a project of one's own is installed again": (
+        {".venv/lib/python3.11/site-packages/app-1.dist-info/RECORD": "1"},
+        {".venv/lib/python3.11/site-packages/app-1.dist-info/RECORD": "2"}, [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", INSTALLED)
+def test_what_an_installer_brings_is_explained_and_what_it_has_found_is_not(tmp_path, what):
+    before, after, unexplained = INSTALLED[what]
+    folders, notes = ["node_modules/", ".venv/"], []
+    for files in (before, after):
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        notes.append(tools.noted(tmp_path, folders))
+    new, changed = tools.compared(tmp_path, *notes)
+    assert new + changed == unexplained
+
+
 def test_what_git_ignores_and_python_finds_first_is_seen(tmp_path):
     (tmp_path / "unittest.pyc").touch()
     assert [*tools.noted(tmp_path, ["unittest.pyc", "calc.pyc"]).tools] == ["unittest.pyc"]

@@ -38,7 +38,7 @@ NAMES = wordset("""
 _named = re.compile(any_of(tuple(NAMES))).fullmatch
 
 IN_PYTHON = re.compile(rf"(?:{any_of(words(lambda one: one.packages))})(?:\.\w+)?")
-IN_NODE = re.compile(rf"{any_of(words(lambda one: one.node))}|\.bin|\.package-lock\.json")
+IN_NODE = re.compile(rf"{any_of(words(lambda one: one.node))}|\.(?:bin|.*lock.*|modules.*|yarn-.*)")
 _INSTALLED = re.compile(
     rf"(?:.*/)?(?:(?:site|dist)-packages/{IN_PYTHON.pattern}|node_modules/(?:{IN_NODE.pattern}))(?:/.*)?"
 )
@@ -50,7 +50,7 @@ CACHES = (
     *(".bun/install/cache", ".yarn/berry/cache", ".deno"),
 )
 """Folders of a HOME that hold what package managers have downloaded, beside what is in its `.cache`."""
-BUILDS = wordset("go-build ccache sccache bazel")
+BUILDS = wordset("go-build ccache sccache bazel uv zig golangci-lint")
 """What there is in `.cache` of what was built: tools fail where they cannot write there."""
 
 

@@ -51,7 +51,7 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("vitest", node="vitest @vitest/* vite vite-node",
         files="vitest.config.* vitest.workspace.* vitest.setup.* vite.config.*",
         closing=r"^[ \t]*Tests[ \t]+(?P<words>\d.*?)(?: \(\d+\))?$", signs="VITEST"),
-    Runner("mocha", node="mocha chai sinon", files=".mocharc* mocha.opts",
+    Runner("mocha", node="mocha chai sinon cypress jasmine jasmine-core karma qunit uvu", files=".mocharc* mocha.opts",
         closing=r"^[ \t]+(?P<words>\d+ passing(?: \(.*\))?(?:\n\s+\d+ (?:pending|failing))*)"),
     Runner("eslint tsc", node="ava tap nyc c8 eslint typescript @playwright/* @testing-library/*",
         files="playwright.config.* cypress.config.* karma.conf.* ava.config.* .taprc .nycrc* .c8rc* wdio.conf.*"

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Self
 
@@ -29,7 +29,12 @@ from clew_worker.sandbox.grants import is_elf
 NOTE = "start.json"
 _MODULES = words(lambda one: one.packages and one.programs)
 _VENV_BIN = re.compile(rf"python[\d.]*|{any_of(_MODULES)}")
-_RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
+_RECORDS = re.compile(
+    r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|_virtualenv\.p(?:y|th)"
+)
+_NPM = ".package-lock.json"
+_LOCKS = (_NPM, ".modules.yaml", ".yarn-integrity", ".yarn-state.yml")
+"""What npm, pnpm and yarn write last in node_modules."""
 _COMPILED = re.compile(r"\.git|__pycache__|\.cache")
 _BUILT = re.compile(r"(?:^|/)(?:target|build|dist|out|\.next|coverage|htmlcov)/")
 """In what was built names say nothing; packages that stand there judge all the same."""
@@ -39,9 +44,11 @@ _PLAIN_SETTINGS = re.compile(
 )
 _SECTION = re.compile(r'\s*\[([\w.-]*)(?:\s*"(?:\\.|[^"\\])*")?\]')
 _HISTORIES = r"\.local/share|\.local/state|\.(?:bash|python|node_repl)_history|\.wget-hsts|\.cache"
-_PLAIN = re.compile(rf"(?:{_HISTORIES}|{'|'.join(map(re.escape, CACHES))})(?:/.*)?", re.DOTALL)
+_STATES = r"\.gradle/(?:daemon|native|wrapper)|\.cargo/\.package-cache|\.config/go/telemetry"
+_CACHES = "|".join(map(re.escape, CACHES))
+_PLAIN = re.compile(rf"(?:{_HISTORIES}|{_STATES}|{_CACHES})(?:/.*)?", re.DOTALL)
 _TAGS, _TAGS_MAX, _TAG_BYTES, _PACKED_BYTES = ".git/refs/tags/", 1_000, 100, 4 << 20
-_HASHED_BYTES, _KEPT_BYTES, _READ_BYTES = 4 << 20, 256 << 10, 64 << 20
+_HASHED_BYTES, _KEPT_BYTES, _READ_BYTES = 32 << 20, 256 << 10, 64 << 20
 _ENTRIES_MAX, _HOME_MAX, _SECONDS_MAX = 400_000, 1_000, 20.0
 
 
@@ -130,8 +137,8 @@ def _of_tools(path: str, name: str, beside: Mapping[str, bool], whole: bool) -> 
     if folder == "node_modules" or above.endswith("node_modules"):
         scope = f"{folder}/" if folder.startswith("@") else ""
         if folder == "node_modules" or scope:
-            is_scope = name.startswith("@") and not scope
-            return True if IN_NODE.fullmatch(scope + name) else False if is_scope else None
+            goes_on = name == ".pnpm" or (name.startswith("@") and not scope)
+            return True if IN_NODE.fullmatch(scope + name) else False if goes_on else None
     if "pyvenv.cfg" in beside:
         return name == "pyvenv.cfg" if name in ("bin", "lib", "lib64", "pyvenv.cfg") else None
     if folder == "bin" and above and _VENV_BIN.fullmatch(name):
@@ -175,12 +182,12 @@ class _Installed:
         if name == "entry_points.txt" and b"[pytest11]" in _head(at, _READ_BYTES):
             is_linked = (at.parent / "direct_url.json").exists()
             return is_new and self._is_on_record(at, path) and not is_linked
+        if name in ("RECORD", *_LOCKS):  # they judge nothing; a rewritten one explains little
+            return True
         if _RECORDS.fullmatch(name):
             return is_new
         if "/node_modules/" in f"/{path}":
-            return self._installed_by_npm(at, path)
-        if name.startswith("_virtualenv"):
-            return True
+            return self._installed_in_node(at, path)
         if is_new and "/bin/" in f"/{path}" and _VENV_BIN.fullmatch(name):
             # a new environment's link to a Python outside of the workspace, or a copy of one
             is_inside = Path(os.path.realpath(at)).is_relative_to(self._root.resolve())
@@ -188,15 +195,20 @@ class _Installed:
                 return True
         return self._is_on_record(at, path)
 
-    def _installed_by_npm(self, at: Path, path: str) -> bool:
-        """Return whether the last installation is newer than the start, and the file not newer than that."""
-        above, _, _ = f"/{path}".rpartition("/node_modules/")
-        lock = f"{above}/node_modules/.package-lock.json".lstrip("/")
-        if not self._now.get(lock) or self._now[lock] == self._before.get(lock):
+    def _installed_in_node(self, at: Path, path: str) -> bool:
+        """Return whether the last installation is newer than the start, and the file not newer than that.
+
+        Where there was one at the start, it explains what has come, and not what is another than it was.
+        """
+        above = accumulate(f"/{path}".split("/node_modules/")[:-1], "{}/node_modules/{}".format)
+        locks = (f"{top}/node_modules/{name}".lstrip("/") for top in above for name in _LOCKS)
+        lock = next(filter(self._now.get, locks), "")
+        was = self._before.get(lock)
+        if not lock or self._now[lock] == was or (was and path in self._before):
             return False
-        if "/.bin/" in path and not at.is_symlink():
+        if "/.bin/" in path and lock.endswith(_NPM) and not at.is_symlink():
             return False
-        return at.lstat().st_ctime <= (self._root / lock).stat().st_mtime + 2
+        return at.lstat().st_ctime <= (self._root / lock).stat().st_ctime + 2
 
     def _is_on_record(self, at: Path, path: str) -> bool:
         wanted = self._recorded.get(os.path.normpath(path))
