@@ -26,11 +26,19 @@ JUDGE = [
     *("golden/out.txt", ".github/workflows/ci.yml", "jest.config.js", "tox.ini", "run_tests.sh", "verify.py"),
     *("a/.venv/lib/python3.11/site-packages/_pytest/runner.py", "node_modules/jest-circus/build/run.js", "x.snap"),
     *("testutil.py", "support/asserts.py", ".mvn/maven.config", "go.work", "CMakePresets.json"),
+    *("features/steps/add.py", "features/environment.py", "features/support/env.rb", "src/features/add.feature"),
+    *("tasks.py", "checks/run.py", "oracle/add.py", "expected.json", "ci/lib/check_all.py", "scripts/lib/verify.py"),
+    *("src/checks/run.sh", "src/expected.json", "src/snapshots/a.html", "app/spec/lib/add.rb", "app/spec/helper.rb"),
+    *("src/app.test.ts", "src/__tests__/a.ts", "lib/tests/a.py", "app/features/support/env.rb", "app/pytest.ini"),
 ]  # fmt: skip
 WORK = [
     *("src/calc.py", "README.md", "lib/net.c", "app/models.rb", "index.html", "docs/guide.md", "latest.py"),
     *("contest.py", "node_modules/left-pad/index.js", "greet.sh", "attest.go", "specification.md"),
     *("app/ci_client.py", "app/fixtures_store.py", "lib/assert_valid.js", "src/makefile_gen.py", "testimonials.py"),
+    *("features/auth/login.ts", "src/features/support/ticket.tsx", "a/tasks.py"),
+    *("src/oracle/client.py", "app/checks/urls.py", "lib/ci/client.rb", "pkg/spec/spec.go", "src/snapshots/store.ts"),
+    *("internal/reference/parse.go", "src/expected.rs", "app/models/grade.rb", "src/validate.ts", "lib/verify.dart"),
+    *("crates/a/src/check.rs", "app/health_check.py", "Sources/App/Verify.swift", "include/tl/expected.hpp"),
 ]  # fmt: skip
 
 

@@ -1,12 +1,10 @@
-"""Which files judge, by their names and places.
-
-What belongs to one runner is in its record (runners.py), what to many in lists: who misses a name adds it there. Pure.
-"""
+"""Which files judge, by names and places: who misses one adds it to a list, or to a runner's record. Pure."""
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from clew_shared.proof.runners import any_of, words
 
@@ -16,39 +14,42 @@ def wordset(text: str) -> frozenset[str]:
 
 
 FOLDERS = wordset("""
-    test tests testing spec specs __tests__ __test__ __mocks__ __snapshots__ __fixtures__ e2e fixtures testdata
-    test-data test_data golden goldens expected snapshots cypress playwright integration_tests integration-tests
-    functional_tests unit_tests acceptance features checks ci .ci .github .gitlab .circleci .husky .cargo grader
-    graders verifier testify gomega ginkgo baselines reference oracle .mvn
+    test tests testing specs __tests__ __test__ __mocks__ __snapshots__ __fixtures__ e2e fixtures testdata test-data
+    test_data golden goldens expected cypress playwright integration_tests integration-tests functional_tests unit_tests
+    acceptance .ci .github .gitlab .circleci .husky .cargo testify gomega ginkgo .mvn /tasks.py features/steps
+    features/step_definitions features/step-definitions features/environment.py
 """)
-"""Whatever is in a folder of such a name judges."""
-
+"""Whatever is in a folder of such a name judges, and what ends so: `/` in front is for the top of the workspace."""
 NAMES = wordset("""
-    test_* *_test.* *_tests.* *.test.* *.tests.* *.spec.* *_spec.* *-test.* *-spec.* tests.* test.* run_test*
-    run-test* runtest* run_check* *.golden *.approved.* testutil* *.expected expected_* expected.* golden_* golden.*
-    gold_* gold.* baseline* *_baseline.* reference* *_reference.* *oracle* ground_truth* check_* check.* checks.*
-    *_check.* verify* *_verify.* validate* grade* ci.* hatch.toml poe_tasks.toml tasks.py dodo.py babel.config.*
-    .babelrc* .swcrc .npmrc .yarnrc* .pnp.* pnpmfile.* .pnpmfile.* bunfig.toml nx.json turbo.json lerna.json .nvmrc
-    .node-version Makefile makefile GNUmakefile *.mk justfile .justfile Justfile Taskfile.yml Taskfile.yaml
-    .tool-versions mise.toml .mise.toml pixi.toml devbox.json flake.nix shell.nix .env .env.* .envrc .gitattributes
-    .gitmodules .pre-commit-config.yaml .pre-commit-config.yml .gitlab-ci.yml Jenkinsfile azure-pipelines.yml
-    docker-compose*.yml docker-compose*.yaml compose.yml compose.yaml testhelp* testlib* testsupport* asserts.*
-    assertions.*
+    test_* *_test.* *_tests.* *.test.* *.tests.* *.spec.* *_spec.* *-test.* *-spec.* tests.* test.* run_test* run-test*
+    runtest* run_check* *.golden *.approved.* testutil* *.expected golden_* golden.* gold_* gold.* ground_truth*
+    hatch.toml poe_tasks.toml dodo.py babel.config.* .babelrc* .swcrc .npmrc .yarnrc* .pnp.* pnpmfile.* .pnpmfile.*
+    bunfig.toml nx.json turbo.json lerna.json .nvmrc .node-version Makefile makefile GNUmakefile *.mk justfile .justfile
+    Justfile Taskfile.y*ml .tool-versions mise.toml .mise.toml pixi.toml devbox.json flake.nix shell.nix .env .env.*
+    .envrc .gitattributes .gitmodules .pre-commit-config.y*ml .gitlab-ci.yml Jenkinsfile azure-pipelines.yml
+    docker-compose*.y*ml compose.y*ml testhelp* testlib* testsupport* asserts.* assertions.*
 """) | frozenset(words(lambda one: one.files))
-_named = re.compile(any_of(tuple(NAMES))).fullmatch
-
+MAY_JUDGE = wordset("""
+    spec snapshots features/support checks ci grader graders verifier baselines reference oracle expected_* expected.*
+    baseline* *_baseline.* reference* *_reference.* *oracle* check_* check.* checks.* *_check.* verify* *_verify.*
+    validate* grade* ci.*
+""")
+"""Words of everyday: a source below a folder of sources may be about just that, so there they say nothing."""
+_SOURCE = re.compile(
+    r"(?<![^/])(?<!scripts/)(?:src|sources?|lib|app|pkg|internal|cmd|crates|include)/(?!.*(?:spec|features)/.*rb$).*\.(?:pyx?"
+    r"|[cm]?[jt]sx?|vue|svelte|go|rs|rb|cc?|[ch]pp|hh?|java|kt|scala|cs|swift|dart|php|exs?)\Z", re.IGNORECASE
+)  # fmt: skip
+_named, _may_be = (re.compile(any_of(tuple(names))).fullmatch for names in (NAMES, MAY_JUDGE))
 IN_PYTHON = re.compile(rf"(?:{any_of(words(lambda one: one.packages))})(?:\.\w+)?")
 IN_NODE = re.compile(rf"{any_of(words(lambda one: one.node))}|\.(?:bin|.*lock.*|modules.*|yarn-.*)")
 _INSTALLED = re.compile(
     rf"(?:.*/)?(?:(?:site|dist)-packages/{IN_PYTHON.pattern}|node_modules/(?:{IN_NODE.pattern}))(?:/.*)?"
 )
 """Packages of test runners, where they are installed."""
-
 CACHES = (
-    *(".cargo/registry", ".cargo/git", ".rustup", ".npm", ".local/share/pnpm"),
-    *(".local/share/uv", "go/pkg/mod", ".m2/repository", ".gradle/caches", ".nuget/packages"),
-    *(".bun/install/cache", ".yarn/berry/cache", ".deno"),
-)
+    *(".cargo/registry", ".cargo/git", ".rustup", ".npm", ".local/share/pnpm", ".local/share/uv", "go/pkg/mod"),
+    *(".m2/repository", ".gradle/caches", ".nuget/packages", ".bun/install/cache", ".yarn/berry/cache", ".deno"),
+)  # fmt: skip
 """Folders of a HOME that hold what package managers have downloaded, beside what is in its `.cache`."""
 BUILDS = wordset("go-build ccache sccache bazel uv zig golangci-lint")
 """What there is in `.cache` of what was built: tools fail where they cannot write there."""
@@ -85,22 +86,29 @@ def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:
     """Return whether a file judges by its name and place, whatever is in it."""
     if matcher(patterns.ignore)(path):
         return False
-    named = in_folder(path) or _named(path.rpartition("/")[2]) or _INSTALLED.fullmatch(path)
-    return bool(named) or matcher(patterns.judges)(path)
+    name = path.rpartition("/")[2]
+    named = in_folder(path) or _named(name) or (_may_be(name) and not _SOURCE.search(path))
+    return bool(named or _INSTALLED.fullmatch(path)) or matcher(patterns.judges)(path)
 
 
 def in_folder(path: str) -> bool:
-    return not FOLDERS.isdisjoint(path.lower().split("/")[:-1])
+    may_be = _is_in(MAY_JUDGE, path) and _is_in(MAY_JUDGE, _SOURCE.sub("", path))
+    return may_be or _is_in(FOLDERS, path)
+
+
+def _is_in(names: frozenset[str], path: str) -> bool:
+    parts = ["", *path.lower().split("/")]
+    return not names.isdisjoint({*parts[:-1], *map("/".join, pairwise(parts))})
 
 
 def bad_patterns(patterns: Iterable[str]) -> list[str]:
     """Return why patterns are none for files of the workspace."""
-    found = []
+    found = list[str]()
     for one in patterns:
-        if not one.strip():
-            found.append(f"{one!r} is empty")
-        elif one.startswith(("/", "~")):
-            found.append(f"{one!r} is absolute; patterns are relative to the workspace")
-        elif ".." in one.split("/"):
-            found.append(f"{one!r} leads out of the workspace")
+        faults = {
+            "is empty": not one.strip(),
+            "is absolute; patterns are relative to the workspace": one.startswith(("/", "~")),
+            "leads out of the workspace": ".." in one.split("/"),
+        }
+        found += [f"{one!r} {fault}" for fault, is_so in faults.items() if is_so][:1]
     return found

@@ -11,7 +11,6 @@ Label = Literal[
     "proven", "checked", "own_tests", "changed_tests", "changed_tools", "left_running", "fewer_tests",
     "failing_tests", "watches_tests", "unknown",
 ]  # fmt: skip
-
 WORDS: Mapping[str, str] = {
     "proven": "proven",
     "checked": "checked only",
@@ -25,7 +24,6 @@ WORDS: Mapping[str, str] = {
     "unknown": "no proof could be made",
 }
 """What people read in place of a label; the only such table."""
-
 ENDS = frozenset(("proven", "checked", "own_tests"))
 """With these a goal ends."""
 WITHOUT_WORK_S = 60.0
@@ -107,8 +105,7 @@ class Evidence:
 
     def failing(self, take: Take) -> str:
         """Return the name of the first check that did not pass in a view, "" for none."""
-        runs = self.views.get(take, {})
-        return next((name for name, run in runs.items() if not run.passed), "")
+        return next((name for name, run in self.views.get(take, {}).items() if not run.passed), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""The test runners, and other programs that check, which clew knows: a record each; and how many tests they ran. Pure.
-
-Who misses one adds its record: how its tests are counted, which files, packages and programs judge, and what a check
-needs follow from it. The sources of the names are the manuals of the tools.
-"""
+"""The test runners, and other programs that check: a record each, from which all that clew knows of it follows."""
 
 import re
 from collections import Counter
@@ -14,11 +10,10 @@ from dataclasses import dataclass
 class Runner:
     """A program that checks, or a family of such. Names are words, `*` in one for any signs.
 
-    `programs` are its names on a command line, `packages` what is installed of it for Python (then these are modules,
-    too), `node` in `node_modules`; `files` are the names of its config and of such tests as only it has. `closing` is a
-    pattern of the lines that say how many tests ran, where the output has `when`: `words` is text like `2 passed, 1
-    failed` or `failures=1`, `total` a number of tests (what is in no word has passed), `verdict` one test's. By `signs`
-    code sees that it runs under it.
+    `programs` are its names on a command line, `packages` what is installed of it for Python (modules, then), `node` in
+    `node_modules`; `files` are the names of its config and of tests only it has. `closing` is a pattern of lines that
+    say how many tests ran, if the output has `when`: `words` is text like `2 passed, 1 failed` or `failures=1`, `total`
+    a number of tests (in no word: passed), `verdict` one test's. By `signs` code sees that it runs under it.
     """
 
     programs: str = ""
