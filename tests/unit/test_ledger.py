@@ -209,6 +209,11 @@ async def test_a_change_is_found_and_located(interleaved, sql, seq, goal, says):
     assert says in fault.message
 
 
+async def test_a_purged_range_whose_end_has_become_a_text_is_a_fault(interleaved, monkeypatch):
+    monkeypatch.setattr(schema, "PURGED_RANGES", "SELECT first, 'x' FROM purged_ranges")
+    assert verify(interleaved).fault.message.startswith("cannot be read after seq 2: ")
+
+
 async def test_whether_an_event_is_held_is_looked_up_however_many_goals_were_purged(path):
     ledger = Ledger.open(path)
     await ledger.append([entry("a", "x")])[1]

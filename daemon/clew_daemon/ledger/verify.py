@@ -53,7 +53,7 @@ class _Walk:
 
     def skip_purged(self) -> None:
         while (last := self.gaps.pop(self.seq + 1, None)) is not None:
-            self.seq = last
+            self.seq = int.__index__(last)  # in a damaged file it may be a text
 
 
 def verify(path: Path) -> VerifyReport:
