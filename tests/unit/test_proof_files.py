@@ -10,6 +10,7 @@ import pytest
 
 from clew_shared.proof.judges import Patterns, bad_patterns, matcher
 from clew_worker.executor.proof import tools
+from clew_worker.executor.proof.look import Changes
 from clew_worker.executor.proof.sources import (
     is_all_tests,
     is_data,
@@ -108,7 +109,7 @@ from clew_worker.executor.proof import sources, tools
 
 assert count("zest: 3 passed, 1 failed") == Count(3, 1)
 assert all(map(is_judge, ("a/zest.toml", "aZest.py", "node_modules/zest-run/x.js", "site-packages/pyzest/x.py")))
-assert sources.shadows("pyzest.py") and sources.signs(b"", b"if getenv('ZEST_ID'):")
+assert sources.shadows("pyzest.py") and sources.signs("a.py", b"", b"if getenv('ZEST_ID'):")
 Path("e/bin").mkdir(parents=True), Path("e/bin/pyzest").touch()
 assert [*tools.noted(Path(), ["e/"]).tools] == ["e/bin/pyzest"]
 assert "zest" in TOOLS and tool_of("python3 -m pyzest") == Tool("python3", "pyzest")
@@ -164,6 +165,44 @@ def test_tests_within_sources_are_seen():
     assert with_old_tests("src/lib.rs", old, old) is None
     assert lost_tests(old, new) == 2
     assert lost_tests(b">>> f(1)\n2\n", b">>> f(1)\n3\n") == 1
+    guarded = b"pub fn a(n: i32) { assert!(n > 0) }\n"
+    assert lost_tests(guarded + old, old) == 0  # the product's own
+    assert lost_tests(b"/// assert_eq!(a(), 1);\n" + guarded, guarded) == 1
+
+
+def rust(*names, expected=5):
+    tests = "".join(
+        f"    #[test]\n    fn {one}s() {{\n        assert_eq!({one}(2), {expected});\n    }}\n"
+        for one in names
+    )
+    product = "".join(f"pub fn {one}(n: i32) -> i32 {{\n    n\n}}\n" for one in names)
+    return f"{product}\n#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n"
+
+
+DOCTEST = 'def add(a, b):\n    """Add.\n\n    >>> add(2, 3)\n    5\n    """\n    return a + b\n'
+TWO = {"src/lib.rs": rust("add", "sub")}
+MOVES = [
+    # before, after, what is told
+    ({"src/util.rs": rust("add")}, {"src/helpers.rs": rust("add")}, {}),
+    ({"src/util.rs": rust("add")}, {"src/helpers.rs": rust("add", expected=6)}, {"within": ["src/util.rs"]}),
+    (TWO, {"src/lib.rs": "mod a;\nmod b;\n", "src/a.rs": rust("add"), "src/b.rs": rust("sub")}, {}),
+    (TWO, {"src/lib.rs": rust("add"), "src/b.rs": rust("sub")}, {}),
+    # some have gone on the way, or the source has kept what they test
+    (TWO, {"src/lib.rs": "mod a;\n", "src/a.rs": rust("add", "one")}, {"mixed": ["src/lib.rs"]}),
+    (TWO, {"src/lib.rs": "pub fn add() {}\n", "src/a.rs": rust("add", "sub")}, {"mixed": ["src/lib.rs"]}),
+    ({"calc.py": DOCTEST}, {"calc.py": "from sums import add\n", "sums.py": DOCTEST}, {}),
+    ({"calc.py": DOCTEST}, {"calc.py": "", "sums.py": DOCTEST.replace("5", "-1")}, {"within": ["calc.py"]}),
+    ({"calc.py": DOCTEST}, {"sums.md": DOCTEST}, {"within": ["calc.py"]}),
+    ({"calc.py": DOCTEST}, {"calc.py": "add = max\n", "sums.py": DOCTEST}, {"within": ["calc.py"]}),
+]  # fmt: skip
+
+
+def test_tests_that_move_whole_to_another_source_are_not_lost():
+    for before, after, expected in MOVES:
+        paths = before.keys() | after.keys()
+        changed = Changes({path: (before.get(path), after.get(path)) for path in paths})
+        changed.sort(NOT_GIVEN, lambda text: None if text is None else text.encode())
+        assert {kind: found for kind, found in changed.told.items() if found} == expected, after
 
 
 @pytest.mark.parametrize(
@@ -180,9 +219,31 @@ def test_tests_within_sources_are_seen():
     ],
 )
 def test_new_lines_that_look_at_how_they_are_run(line, watches, odd):
-    found = signs(b"", line.encode())
+    found = signs("a.js", b"", line.encode())
     assert ("watches" in found, "odd" in found) == (watches, odd)
-    assert not signs(line.encode(), line.encode())
+    assert not signs("a.js", line.encode(), line.encode())
+
+
+PYTEST, READS = "import pytest\n", 'pub fn a() {\n    include_str!("../tests/a.txt");\n}\n'
+RUN_IN_TESTS = (
+    "#[cfg(test)]\nmod tests {\n    use super::*;\n\n    " + READS.replace("\n}", "\n    }") + "}\n"
+)
+SEEN = [
+    ("CONTRIBUTING.md", f"```python\n{PYTEST}```\n", []),
+    ("guide.rst", f">>> {PYTEST}", ["watches"]),  # a doctest
+    ("a.rs", RUN_IN_TESTS, []),
+    ("a.rs", RUN_IN_TESTS + READS, ["watches"]),
+    ("a.rs", "#[cfg(test)]\nmod tests {}\n" + READS, ["watches"]),
+    ("gen.py", "with open('tests/a.json', 'w') as file:", ["odd"]),
+    ("gen.py", "open('tests/a.json', 'r'), open('b.json', 'w')", ["watches"]),
+    ("app.js", "if (process.env.NODE_ENV !== 'test') {\n  app.listen(80)\n}", ["odd"]),
+]
+
+
+def test_what_only_tests_run_or_may_be_honest_is_no_reason_to_refuse():
+    assert [[*signs(path, b"", text.encode())] for path, text, _ in SEEN] == [
+        kinds for *_, kinds in SEEN
+    ]
 
 
 def test_data_is_what_a_check_may_compare_with():

@@ -15,6 +15,7 @@ from clew_worker.executor.proof.sources import (
     deciding,
     is_all_tests,
     judges,
+    moving_tests,
     signs,
     with_old_tests,
 )
@@ -65,10 +66,12 @@ def test_long_output_is_counted_at_once():
 
 def test_long_sources_and_configs_are_looked_at_at_once():
     for text in map(str.encode, LONG):
-        signs(b"", b"x" + text), lost_tests(text, b""), is_all_tests("a.js", text)
+        signs("a.js", b"", b"x" + text), lost_tests(text, b""), is_all_tests("a.js", text)
         for start in (b"def f()" + text, b"def f():\n assert 1" + text, b"class Test" + text):
             is_all_tests("a.py", start + b"\n assert\n x")
         with_old_tests("a.rs", b"#[cfg(test)]" + text, text)
+        for start in (b"#[test]\n", b"#[test]\n fn ", b"#[cfg(test)]\nmod a {\n", b""):
+            moving_tests("a.rs", b"", start + text), signs("a.rs", b"", start + text)
         for name in ("pyproject.toml", "setup.cfg", "package.json", "go.mod"):
             judges(name, b"", b"[a]\na" + text + b"b", Patterns())
 

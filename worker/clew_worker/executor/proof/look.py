@@ -61,33 +61,36 @@ class Changes:
 
     def sort(self, patterns: rules.Patterns, read: Callable[[Entry | None], bytes | None]) -> None:
         """Find out which judge, and what the others do."""
-        lost, ignored = 0, rules.matcher(patterns.ignore)
+        lost, gone, came = dict[str, int](), dict[str, set[bytes]](), set[bytes]()
         for path, sides in sorted(self.all.items()):
             old, new = map(read, sides)
             if sources.judges(path, old, new, patterns):
                 self.told["altered" if sides[0] else "added"].append(path)
-                lost -= max(0, sources.tests_within(new) - sources.tests_within(old))
-            elif not ignored(path):
-                lost += self._take_work(path, old, new)
-        if lost <= 0:  # they have moved into files of tests
-            self.told.pop("within", None)
+                lost[path] = -max(0, sources.tests_within(new) - sources.tests_within(old))
+            elif not rules.matcher(patterns.ignore)(path):
+                lost[path] = self._take_work(path, old, new)
+                gone[path], found = sources.moving_tests(path, old, new)
+                came |= found
+        for path in (one for one, tests in gone.items() if tests and tests <= came):
+            lost[path] = 0  # they stand whole in another source; here they may not compile
+            self.mixed.pop(path, None)
+        self.told["mixed"] = [*self.mixed]
+        if sum(lost.values()) > 0:  # they have not moved into files of tests
+            self.told["within"] = [path for path, count in lost.items() if count > 0]
 
     def _take_work(self, path: str, old: bytes | None, new: bytes | None) -> int:
         """Take in a file that does not judge; return how many tests it has lost."""
         before, now = self.all[path]
         mixed, is_data = sources.with_old_tests(path, old, new), sources.is_data(path)
-        lost = sources.tests_lost(old, new) if mixed is None else 0
-        said = sources.signs(old, new)
+        said = sources.signs(path, old, new)
         if not is_data and ((new is None and now) or (old is None and before)):
             said["odd"] = "too large to be looked at"
         if mixed is not None:
             self.mixed[path] = mixed
-            self.told["mixed"].append(path)
-        self.told["within"] += [path] if lost > 0 else []
         for kind, text in said.items():
             self.told[kind].append(f"{path}: {text}")
         self.told["data"] += [path] if before and is_data else []
-        return lost
+        return sources.tests_lost(old, new) if mixed is None else 0
 
 
 def changes(store: SnapshotStore, request: LookRequest | ViewRequest) -> Changes:

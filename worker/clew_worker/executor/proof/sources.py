@@ -37,10 +37,7 @@ _SHADOWS = {*sys.stdlib_module_names, *words(lambda one: one.packages)} - {"test
 
 
 def judges(path: str, old: bytes | None, new: bytes | None, patterns: Patterns) -> bool:
-    """Return whether a change of a file, from `old` to `new` (None: nothing that can be read), changes what judges.
-
-    A module that is new where Python would find it before its own of that name, or before a test runner's, does.
-    """
+    """Return whether a change of a file, from `old` to `new` (None: nothing that can be read), changes what judges."""
     name = path.rpartition("/")[2]
     if name in MANIFESTS and not in_folder(path):
         was, now = part(name, old), part(name, new)
@@ -96,10 +93,6 @@ def _ini(text: str) -> object:
     return {name: dict(found[name]) for name in found.sections()}
 
 
-def _lines(text: str) -> object:
-    return Counter(map(str.strip, text.splitlines()))
-
-
 _BUILD_FILES = wordset("pom.xml build.gradle build.gradle.kts CMakeLists.txt Gemfile mix.exs")
 MANIFESTS: Mapping[str, str] = {
     **dict.fromkeys(("package.json", "composer.json", "deno.json"), _PACKAGE),
@@ -129,12 +122,14 @@ _TELLING = re.compile(r"(?=.{1,255}\Z)(?:.*/)?([^/]*[A-Za-z_][^/]*)\.\w+")
 
 def _pairs(name: str, data: bytes) -> list[tuple[str, object]] | None:
     """Return the keys of a config with their values, or its lines, sorted; None where it cannot be read in time."""
-    read = _READERS.get(name.rpartition(".")[2], _lines)
+    read = _READERS.get(name.rpartition(".")[2])
     longest = max(map(len, data.splitlines()), default=0)  # of which a parser needs the square
-    if read is not _lines and (len(data) > _CONFIG_BYTES or longest > _LINE_BYTES):
+    if read and (len(data) > _CONFIG_BYTES or longest > _LINE_BYTES):
         return None
     try:
-        return sorted(_nested(read(data.decode("utf-8-sig", "surrogateescape"))), key=itemgetter(0))
+        text = data.decode("utf-8-sig", "surrogateescape")
+        found = read(text) if read else Counter(map(str.strip, text.splitlines()))
+        return sorted(_nested(found), key=itemgetter(0))
     except (ValueError, RecursionError, configparser.Error):
         return None
 
@@ -157,11 +152,18 @@ def named_tests(name: str, data: bytes | None) -> list[str]:
 # -- tests within sources --------------------------------------------------------------------------
 
 _TEST_SIGNS = re.compile(
-    rb"#\[(?:\w+::)?test\]|#\[cfg\(test\)\]|#\[should_panic|\bassert(?:_eq|_ne)?!|^[^\S\n]*>>> |import\.meta\.vitest"
-    rb"|^[^\S\n]*(?:async )?def test_|unittest\.TestCase",
+    rb"#\[(?:\w+::)?test\]|#\[cfg\(test\)\]|#\[should_panic|^[^\S\n]*//[/!].*\bassert|^[^\S\n]*>>> "
+    rb"|import\.meta\.vitest|^[^\S\n]*(?:async )?def test_|unittest\.TestCase",
     re.MULTILINE,
 )
 _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
+_RUST_FIRST = re.compile(rb"#\[(?:cfg\(test\)|(?:\w+::)?test)\]")
+_RUST_PART = re.compile(
+    rb"(?m)^(?:[ \t]*#\[(?!cfg).*\n){0,5}([ \t]*)(?:async )?fn .*\n(?:(?!\1(?:async )?fn ).*\n)*?\1\}"
+    rb"|^[ \t]*(?!use |mod |//|#\[cfg\(test\)\]|\})\S.*"
+)
+_NAMED = re.compile(rb"(?m)(?:\b(?:fn|def|class) |^(?=\w+\s*[:=]))(\w+)")
+_RUST_MOD = re.compile(rb"(?m)^#\[cfg\(test\)\]\n(?:#\[.*\n){0,5}mod \w+ \{\n(?:(?!\S).*\n)*\}")
 _RUST_TESTS = re.compile(rb"^#\[cfg\(test\)\][^\S\n]*\n\s*mod ", re.MULTILINE)
 _DEFINED = re.compile(rb"(?m)^((?:@.*\n){0,9})(?:async )?(?:def|class) (.*\n(?:[ \t)].*\n|\n)*)")
 _SERVES = re.compile(rb"_|set_?up|tear_?down", re.IGNORECASE)
@@ -186,8 +188,24 @@ def is_all_tests(path: str, data: bytes | None) -> bool:
 
 
 def tests_within(data: bytes | None) -> int:
-    """Return how many signs of tests a text has: of Rust's, doctests, functions, assertions of macros."""
-    return len(_TEST_SIGNS.findall(data or b""))
+    """Return how many signs of tests a text has; in Rust assertions before the first test are the work's own."""
+    rust = b"".join(_RUST_FIRST.split(data or b"", 1)[1:])
+    return len(_TEST_SIGNS.findall(data or b"")) + len(re.findall(rb"\bassert(?:_eq|_ne)?!", rust))
+
+
+def moving_tests(path: str, old: bytes | None, new: bytes | None) -> tuple[set[bytes], set[bytes]]:
+    """Return the tests that a text no longer has, none while it defines what they name, and those new there."""
+    was, now = (_tests(path, text) for text in (old, new))
+    named = {word for one in was - now for word in re.findall(rb"\w+", one)}
+    return set() if named & {*_NAMED.findall(new or b"")} else was - now, now - was
+
+
+def _tests(path: str, data: bytes | None) -> set[bytes]:
+    """Return the examples of doctests, and what stands in Rust's tests: as words, after the file's ending."""
+    kind = path.rpartition(".")[2].encode(errors="replace")
+    rust = b"".join(_RUST_FIRST.split(data or b"", 1)[1:])
+    found = (*_EXAMPLE.findall(data or b""), *(one[0] for one in _RUST_PART.finditer(rust)))
+    return {b" ".join([kind, *one.split()]) for one in found}
 
 
 def tests_lost(old: bytes | None, new: bytes | None) -> int:
@@ -210,29 +228,34 @@ def with_old_tests(path: str, old: bytes | None, new: bytes | None) -> bytes | N
 
 # -- sources that look at how they are run ----------------------------------------------------------
 
+_OF_TESTS = rb"\([^)\n]{0,100}\b(?:tests?|spec|__tests__)[/\\]"
+_WRITES = rb"[^)\n]{0,100},\s*(?:mode=)?['\"][wx]b?['\"]"
 _WATCHES: tuple[bytes, ...] = (
     *(one.signs.encode() for one in RUNNERS if one.signs),
     rb"sys\.modules(?:\.get)?[\[(]\s*['\"](?:_?pytest|unittest)",
     rb"['\"](?:_?pytest|unittest)['\"]\s+(?:not )?in\s+sys\.modules",
-    rb"process\.env\.NODE_ENV\s*[!=]==?\s*['\"]test",
+    rb"process\.env\.NODE_ENV\s*===?\s*['\"]test",
     rb"argv.{0,40}(?:pytest|unittest|jest|vitest|mocha)",
     rb"\b(?:assert|expect)(?:\.\w++){1,9}+\s*=[^=]|globalThis\.(?:expect|assert|test|it)\b|assert['\"]\)(?:\.\w+)+\s*=[^=]",
-    rb"(?:open|read_text|read_bytes|readFileSync|include_str!)\([^)\n]{0,100}\b(?:tests?|spec|__tests__)[/\\]",
+    rb"(?:open|read_text|read_bytes|readFileSync|include_str!)%b(?!%b)" % (_OF_TESTS, _WRITES),
     rb"def __eq__\([^)]{0,200}\).{0,200}:\s*return True|__eq__['\"]?\s*[:=]\s*lambda[^:]{0,200}:\s*True",
 )
 """In new lines of sources: they ask whether they are tested, change the test library, or read the tests."""
 _ODD = (
     rb"sys\._getframe|inspect\.(?:stack|currentframe)\(|gc\.get_(?:objects|referrers)|sys\.set(?:profile|trace)\(",
+    rb"open" + _OF_TESTS + _WRITES + rb"|process\.env\.NODE_ENV\s*!==?\s*['\"]test",
     rb"\bos\._exit\(|\batexit\.register|process\.exit(?:Code)?\b|Module\._load|require\.(?:cache|extensions)",
 )
 """Ways to the same ends that have honest uses, too."""
 _SIGNS = {"watches": re.compile(b"|".join(_WATCHES)), "odd": re.compile(b"|".join(_ODD))}
 
 
-def signs(old: bytes | None, new: bytes | None) -> dict[str, str]:
+def signs(path: str, old: bytes | None, new: bytes | None) -> dict[str, str]:
     """Return what in the new lines of a source `watches` its tests, and what is `odd` there."""
-    known = set((old or b"").splitlines())
-    text = b"\n".join(line for line in (new or b"").splitlines() if line not in known)
+    known, text = set((old or b"").splitlines()), _RUST_MOD.sub(b"", new or b"")
+    if path.endswith((".md", ".rst", ".adoc", ".txt")):  # of which only doctests run
+        text = b"".join(_EXAMPLE.findall(text))
+    text = b"\n".join(line for line in text.splitlines() if line not in known)
     found = {kind: pattern.search(text) for kind, pattern in _SIGNS.items()}
     return {kind: one[0].decode(errors="replace")[:80] for kind, one in found.items() if one}
 
@@ -307,7 +330,8 @@ def decided_by(
         if not were:
             continue
         # all that decide have to be changed, none new: what is new may be what the check itself builds
-        itself = (one for one in deciding(cmd) if one in _RUNNERS or not _runs_others(one, start))
+        runs_others = {one for one in deciding(cmd) if one in ("make", "npm") or start(one)}
+        itself = (one for one in deciding(cmd) if one in _RUNNERS or one not in runs_others)
         below = (one for text in _run_by(cmd, start) for one in deciding(text))
         ran = [were[word] for word in (*itself, *below) if word not in _PREPARES]
         found |= set().union(*ran) if all(ran) else set()
@@ -321,10 +345,6 @@ def _by_word(paths: Iterable[str]) -> defaultdict[str, set[str]]:
         for word in (path, re.sub(r"(/__main__)?\.py$", "", path), path.rpartition("/")[2]):
             found[word].add(path)
     return found
-
-
-def _runs_others(word: str, start: Callable[[str], str]) -> bool:
-    return word in ("make", "npm") or bool(start(word))
 
 
 def _run_by(cmd: str, start: Callable[[str], str]) -> Iterator[str]:

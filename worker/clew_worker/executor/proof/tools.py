@@ -73,21 +73,18 @@ def noted(root: Path, ignored: list[str]) -> Note:
     """Return what is there now; `ignored` are the highest names that git ignores, folders with a slash."""
     begin = [(one, False) for one in ignored if not _COMPILED.fullmatch(Path(one).name)]
     found = _judging(root, begin, _of_tools)
-    tools = {one for one, whole in found if whole or shadows(one) or _is_named(one)}
+    tools = {
+        one
+        for one, whole in found
+        if whole or shadows(one) or (is_judge(one) and not _BUILT.search(one))
+    }
     return Note({one: _hash(root / one) for one in sorted(tools)}, git_settings(root))
-
-
-def _is_named(path: str) -> bool:
-    return is_judge(path) and not _BUILT.search(path)
 
 
 def home_config(home: Path) -> list[str]:
     """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
-    found = _judging(
-        home,
-        [("", True)] if home.name else [],
-        lambda path, name, *_: None if _PLAIN.fullmatch(path + name) else True,
-    )
+    begin = [("", True)] if home.name else []
+    found = _judging(home, begin, lambda at, one, *_: None if _PLAIN.fullmatch(at + one) else True)
     return sorted(one or "." for one, _ in islice(found, _HOME_MAX))
 
 
@@ -125,10 +122,7 @@ def _judging(
 
 
 def _of_tools(path: str, name: str, beside: Mapping[str, bool], whole: bool) -> bool | None:
-    """Return whether everything of an entry judges, or only names that judge; None where nothing of it does.
-
-    Of packages those of runners do, and of environments what starts first.
-    """
+    """Return whether everything of an entry judges, or only names that judge; None where nothing of it does."""
     above, _, folder = path.rstrip("/").rpartition("/")
     if folder in ("site-packages", "dist-packages"):
         return True if IN_PYTHON.fullmatch(name) or name.endswith((".pth", ".dist-info")) else None
@@ -206,9 +200,8 @@ class _Installed:
         was = self._before.get(lock)
         if not lock or self._now[lock] == was or (was and path in self._before):
             return False
-        if "/.bin/" in path and lock.endswith(_NPM) and not at.is_symlink():
-            return False
-        return at.lstat().st_ctime <= (self._root / lock).stat().st_ctime + 2
+        is_copy = "/.bin/" in path and lock.endswith(_NPM) and not at.is_symlink()
+        return not is_copy and at.lstat().st_ctime <= (self._root / lock).stat().st_ctime + 2
 
     def _is_on_record(self, at: Path, path: str) -> bool:
         wanted = self._recorded.get(os.path.normpath(path))
@@ -240,25 +233,21 @@ def git_settings(root: Path) -> dict[str, str]:
     names = [folder / "config", folder / "config.worktree"]
     names += [one for sub in ("hooks", "info") for one in sorted((folder / sub).glob("*"))[:200]]
     kept = [one for one in names if one.suffix != ".sample" and one.name not in ("exclude", "refs")]
-    found = {
-        f".git/{one.relative_to(folder)}": _head(one, _KEPT_BYTES) for one in kept if one.is_file()
-    }
-    found |= _tags(folder)
-    return {path: base64.b64encode(data).decode() for path, data in found.items()}
+    read = {f".git/{at.relative_to(folder)}": _head(at, _KEPT_BYTES) for at in kept if at.is_file()}
+    read |= _tags(folder)
+    return {path: base64.b64encode(data).decode() for path, data in read.items()}
 
 
 def _tags(folder: Path) -> dict[str, bytes]:
     """Return the tags of a repository with what they name, none where there are too many to note."""
-    packed, loose = _head(folder / "packed-refs", _PACKED_BYTES), list[Path]()
+    packed, many = _head(folder / "packed-refs", _PACKED_BYTES), list[Path]()
     with contextlib.suppress(OSError):
-        loose = list(islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX))
+        many = list(islice((folder / "refs" / "tags").rglob("*"), _TAGS_MAX))
     lines = (line.split() for line in packed.splitlines())
     found = {f".git/{os.fsdecode(one[1])}": one[0] + b"\n" for one in lines if len(one) == 2}
     tags = {path: data for path, data in found.items() if path.startswith(_TAGS)}
-    tags |= {
-        f".git/{one.relative_to(folder)}": _head(one, _TAG_BYTES) for one in loose if one.is_file()
-    }
-    return {} if len(packed) == _PACKED_BYTES or max(len(loose), len(tags)) >= _TAGS_MAX else tags
+    tags |= {f".git/{at.relative_to(folder)}": _head(at, _TAG_BYTES) for at in many if at.is_file()}
+    return {} if len(packed) == _PACKED_BYTES or max(len(many), len(tags)) >= _TAGS_MAX else tags
 
 
 def _head(path: Path, most: int) -> bytes:
