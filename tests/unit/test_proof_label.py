@@ -28,6 +28,15 @@ CLOSINGS = {
     "598 passed, 1 skipped, 5 warnings, 2309 subtests passed in 15.37s": Count(598, 0, 1),
     "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=1)": Count(1, 1, 1),
     "Ran 2 tests in 0.001s\n\nOK": Count(2, 0, 0),
+    "Ran 2 tests in 0.001s\n\nFAILED (failures=4)": Count(0, 2, 0),  # of one test's subtests
+    "Ran 2 tests in 0.001s\n\nFAILED (failures=5, skipped=1)": Count(0, 1, 1),
+    "Ran 0 tests in 0.001s\n\nFAILED (errors=1)": Count(0, 1, 0),
+    "3 failed, 1 passed, 2 errors in 0.03s": Count(0, 4, 0),  # at teardown, of tests that are counted
+    "4 passed, 1 error in 0.03s": Count(3, 1, 0),
+    "_ ERROR at setup of test_a _\n4 passed, 1 error in 0.03s": Count(4, 1, 0),
+    "2 errors in 0.03s": Count(0, 2, 0),
+    "SUBFAILED[m] (i=1) t.py::a - x\n[m] (i=2) SUBFAIL t.py::a\n3 failed, 1 passed in 0.1s": Count(0, 2, 0),
+    "SUBFAILED t.py::a\n1 failed in 0.1s": Count(0, 1, 0),  # whoever prints that has a failure all the same
     "ERROR: t (unittest.loader._FailedTest.t)\nRan 1 test in 0.000s\n\nFAILED (errors=1)": Count(),
     "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# cancelled 0\n# skipped 0\n": Count(2, 1, 0),
     "Tests:       1 failed, 1 skipped, 2 passed, 4 total": Count(2, 1, 1),
@@ -37,6 +46,8 @@ CLOSINGS = {
     "--- FAIL: TestB (0.0s)\nFAIL": Count(0, 1, 0),  # a test binary, which names no package
     "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s": Count(1, 1, 0),
     "--- FAIL: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL\nFAIL\ta/b\t0.01s\nok  \ta/c\t(cached)": Count(1, 1, 0),
+    "=== RUN   TestA\n[... 9 bytes left out ...]\n--- PASS: TestB (0.00s)\nPASS": Count(1, 0, 0, cut=True),
+    "[... 9 bytes left out ...]\n2 passed in 0.01s": Count(2, 0, 0),  # one line says it all
     "ok  \ta/b\t0.01s\n?   \ta/c\t[no test files]\nok  \ta/d\t0.01s [no tests to run]": Count(1, 0, 0),
     "ok  \ta/b\t0.01s\n==== 2 passed, 1 failed in 0.03s ====": Count(3, 1, 0),
     "[INFO] Tests run: 5, Failures: 1, Errors: 0, Skipped: 1": Count(3, 1, 1),
@@ -76,21 +87,27 @@ def test_long_sources_and_configs_are_looked_at_at_once():
             judges(name, b"", b"[a]\na" + text + b"b", Patterns())
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "expected"),
-    [
-        (None, None, ""),
-        (Count(2), None, "missing"),
-        (Count(2, 1), Count(3), ""),
-        (Count(2, 1), Count(2), "2 tests ran"),
-        (Count(2), Count(2, 0, 1), "skipped"),
-        (Count(2), Count(5, 0, 1), ""),
-    ],
-)
-def test_fewer_tests_than_before_are_noticed(before, now, expected):
-    found = fewer(before, now)
-    assert expected in found
-    assert bool(found) is bool(expected)
+FEWER = [
+    (None, None, ""),
+    (Count(2), None, "missing"),
+    (Count(2, 1), Count(3), ""),
+    (Count(2, 1), Count(2), "2 tests ran"),
+    (Count(2), Count(2, 0, 1), "skipped"),
+    (Count(2), Count(5, 0, 1), ""),
+    (Count(90, cut=True), Count(80, 0, 1, cut=True), ""),
+    (Count(90, cut=True), Count(40, cut=True), "long output"),
+    (Count(90, cut=True), Count(80), "80 tests ran"),
+    (Count(90), Count(80, cut=True), "long output"),
+    (Count(90), Count(90, cut=True), ""),
+    (Count(90, cut=True), None, "missing"),
+]
+
+
+def test_fewer_tests_than_before_are_noticed():
+    for before, now, expected in FEWER:
+        found = fewer(before, now)
+        assert expected in found
+        assert bool(found) is bool(expected)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ class Checks:
         if state.actions_total or name in state.proofs.before or name not in state.spec.checks:
             return
         measured = {"exit_code": run.exit_code, "duration_s": round(run.seconds, 3)}
-        tests, output = astuple(run.count) if run.count else None, _shown(run)
+        tests, output = run.count and astuple(run.count)[: 3 + run.count.cut], _shown(run)
         event = ev.CheckedBefore(
             at=time.time(), name=name, passed=run.passed, output=output, tests=tests, **measured
         )

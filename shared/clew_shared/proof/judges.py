@@ -69,8 +69,6 @@ def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
     A pattern without a slash is for a name anywhere, as in .gitignore.
     """
-    if not patterns:
-        return lambda _path: False
     found = re.compile("|".join(map(_translated, patterns)))
     return lambda path: found.fullmatch(path) is not None
 
@@ -86,17 +84,13 @@ def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:
     """Return whether a file judges by its name and place, whatever is in it."""
     if matcher(patterns.ignore)(path):
         return False
-    name = path.rpartition("/")[2]
-    named = in_folder(path) or _named(name) or (_may_be(name) and not _SOURCE.search(path))
-    return bool(named or _INSTALLED.fullmatch(path)) or matcher(patterns.judges)(path)
+    name, outside = path.rpartition("/")[2], _SOURCE.sub("", path)
+    named = in_folder(path, FOLDERS) or in_folder(outside) or _named(name)
+    named = named or (_may_be(name) and outside == path) or _INSTALLED.fullmatch(path)
+    return bool(named) or matcher(patterns.judges)(path)
 
 
-def in_folder(path: str) -> bool:
-    may_be = _is_in(MAY_JUDGE, path) and _is_in(MAY_JUDGE, _SOURCE.sub("", path))
-    return may_be or _is_in(FOLDERS, path)
-
-
-def _is_in(names: frozenset[str], path: str) -> bool:
+def in_folder(path: str, names: frozenset[str] = FOLDERS | MAY_JUDGE) -> bool:
     parts = ["", *path.lower().split("/")]
     return not names.isdisjoint({*parts[:-1], *map("/".join, pairwise(parts))})
 

@@ -202,7 +202,6 @@ def _names(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 def words(name: str, why: str = "", accepted: str | None = None) -> str:
     """Return a label as people read it, with its reason where the label alone says little."""
-    said = WORDS.get(name, name)
-    told = f"{said}: {why}" if why and name in ("checked", "unknown") else said
+    told = WORDS.get(name, name) + (f": {why}" if why and name in ("checked", "unknown") else "")
     by = {"goal": "; accepted by the goal file", "person": "; accepted by a person"}
     return told + by.get(accepted or "", "")

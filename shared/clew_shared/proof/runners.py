@@ -39,8 +39,7 @@ RUNNERS: tuple[Runner, ...] = (
         packages="coverage nose nose2 tox nox",
         files="*.feature .coveragerc .noserc nose.cfg noxfile.py tox.ini tox.toml mypy.ini .mypy.ini ruff.toml"
         " .ruff.toml .flake8 .pylintrc pyrightconfig.json"),
-    Runner("node", closing=r"^(?:#|\u2139) tests \d+\n(?P<words>(?:(?:#|\u2139) \w+ [\d.]+\n?)+)",
-        signs="NODE_TEST_CONTEXT"),
+    Runner("node", closing=r"^[#\u2139] tests \d+\n(?P<words>(?:[#\u2139] \w+ [\d.]+\n?)+)", signs="NODE_TEST_CONTEXT"),
     Runner("jest", node="jest jest-* @jest/* expect babel-jest ts-jest", files="jest.config.* jest.setup.* *.snap",
         closing=r"^Tests:(?P<words>.*) \d+ total$", signs="JEST_WORKER_ID"),
     Runner("vitest", node="vitest @vitest/* vite vite-node",
@@ -80,16 +79,17 @@ def any_of(names: tuple[str, ...]) -> str:
     return "|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names)
 
 
-_NOT_LOADED = "(unittest.loader._FailedTest"
-"""What unittest calls a module that cannot be loaded: it is no test, though it is counted as one."""
+_NOT_LOADED, _NOT_BEGUN = "(unittest.loader._FailedTest", "ERROR at setup of "
+_SUBTEST = re.compile(r"^(?:[\[(].*[\])] )?SUBFAIL", re.MULTILINE)
+"""Names of what is counted and no test (a module, part of a test), and of an error beside which no test is counted."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PAIR = re.compile(
     r"(?P<n>\d{1,9}) (?:tests )?(?P<w>[a-z]+)|(?P<W>[A-Za-z][A-Za-z ]{0,30}?)(?:=|: | )(?P<N>\d{1,9})"
 )
 _KINDS = {
     **dict.fromkeys(("passed", "xpassed", "pass", "passing", "ok"), "passed"),
-    **dict.fromkeys(("failed", "failing", "fail", "failures"), "failed"),
-    **dict.fromkeys(("error", "errors", "cancelled"), "failed"),
+    **dict.fromkeys(("failed", "failing", "fail", "failures", "cancelled"), "failed"),
+    **dict.fromkeys(("error", "errors"), "errors"),
     **dict.fromkeys(("skipped", "xfailed", "deselected", "pending"), "skipped"),
     **dict.fromkeys(("ignored", "todo", "skip", "expected failures"), "skipped"),
 }
@@ -97,11 +97,12 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tests passed, failed, and were skipped."""
+    """How many tests passed, failed, and were skipped; of an output that was `cut` at least so many."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    cut: int = 0
 
     @property
     def ran(self) -> int:
@@ -116,31 +117,37 @@ def count(output: str) -> Count | None:
     if not found:
         return None
     counts = sum(found, Counter[str]())
-    failed = max(0, counts["failed"] - text.count(_NOT_LOADED))
-    return Count(counts["passed"], failed, counts["skipped"])
+    failed, errors = counts["failed"], counts["errors"]
+    parts = min(failed, len(_SUBTEST.findall(text)))
+    tests = counts["passed"] + failed - parts + min(errors, text.count(_NOT_BEGUN))
+    ran = max(tests, errors, min(failed, 1))
+    failed = min(failed + errors, ran)
+    cut = int(counts["verdicts"] > 0 and " bytes left out ...]\n" in text)
+    return Count(ran - failed, max(0, failed - text.count(_NOT_LOADED)), counts["skipped"], cut)
 
 
 def _read(found: re.Match[str]) -> Counter[str]:
     given, counts = found.groupdict(), Counter[str]()
     if verdict := _KINDS.get((given.get("verdict") or "").lower()):
-        counts[verdict] = 1
+        counts[verdict] = counts["verdicts"] = 1
     for pair in _PAIR.finditer(given.get("words") or ""):
-        word = (pair["w"] or pair["W"]).strip().lower()
-        if kind := _KINDS.get(word):
+        if kind := _KINDS.get((pair["w"] or pair["W"]).strip().lower()):
             counts[kind] += int(pair["n"] or pair["N"])
     if total := given.get("total"):
-        counts["passed"] = max(0, int(total[:9]) - counts["failed"] - counts["skipped"])
+        most = int(total[:9]) - counts["skipped"]  # a test may fail more than once
+        counts["failed"] = min(counts["failed"] + counts.pop("errors", 0), max(most, 1))
+        counts["passed"] = max(0, most - counts["failed"])
     return counts
 
 
 def fewer(before: Count | None, now: Count | None) -> str:
-    """Return why fewer tests ran than before the work, "" where that is not so, or nothing is known of before."""
-    if before is None:
+    """Return why fewer tests ran than before the work, "" where not, or not known: of two cut outputs it is not."""
+    if before is None or (now and before.cut and now.cut and now.ran * 2 >= before.ran):
         return ""
     if now is None:
         return f"the line that says how many tests ran is missing; {before.ran} ran before the work"
     if now.ran < before.ran:
-        return f"{now.ran} tests ran, {before.ran} before the work"
+        return f"{now.ran} tests {'are left of a long output' if now.cut else 'ran'}, {before.ran} before the work"
     if now.skipped > before.skipped and now.ran <= before.ran:
         return f"{now.skipped} tests were skipped, {before.skipped} before the work"
     return ""

@@ -217,7 +217,7 @@ class CheckedBefore(GoalEvent, frozen=True):
     exit_code: int | None = None
     duration_s: float = 0.0
     output: str = ""
-    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; null where it did not say
+    tests: tuple[int, int, int] | tuple[int, int, int, int] | None = None  # as in Count
 
     def into(self, state: State) -> None:
         state.proofs.before[self.name] = taken(CheckBefore, self)

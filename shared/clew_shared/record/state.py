@@ -62,7 +62,7 @@ class CheckBefore:
     passed: bool
     exit_code: int | None = None
     duration_s: float = 0.0
-    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; None where it did not say
+    tests: tuple[int, int, int] | tuple[int, int, int, int] | None = None  # as in Count
 
 
 @dataclass(slots=True)
