@@ -380,26 +380,20 @@ def test_a_new_plugin_of_pytest_counts_where_an_installer_has_put_it_on_record(t
     assert (f"{site}x.dist-info/entry_points.txt" in new, changed) == (is_new, [])
 
 
-NPM, PNPM = (
-    "node_modules/.package-lock.json",
-    "node_modules/.pnpm/vitest@1/node_modules/vitest/x.js",
+NPM, VITEST = "node_modules/.package-lock.json", "node_modules/vitest/x.js"
+PNPM, RECORD = (
+    f"node_modules/.pnpm/vitest@1/{VITEST}",
+    ".venv/lib/python3.11/site-packages/app-1.dist-info/RECORD",
 )
-AT_START = {"node_modules/vitest/x.js": "1", NPM: "1"}
+AT_START = {VITEST: "1", NPM: "1"}
 INSTALLED = {  # what there was, what came then, and what of it no installation explains
     "npm adds a package": (AT_START, {"node_modules/jest/x.js": "1", NPM: "2"}, []),
-    "npm's record is new, and a runner another": (
-        AT_START, {"node_modules/vitest/x.js": "2", NPM: "2"}, ["node_modules/vitest/x.js"],
-    ),
+    "npm's record is new, and a runner another": (AT_START, {VITEST: "2", NPM: "2"}, [VITEST]),
     "no installer was there": (AT_START, {"node_modules/jest/x.js": "1"}, ["node_modules/jest/x.js"]),
     "npm installs anew": ({}, {**AT_START, "node_modules/a/node_modules/jest/x.js": "1"}, []),
-    "pnpm installs": (
-        {}, {PNPM: "1", "node_modules/.bin/vitest": "#!/bin/sh\n", "node_modules/.modules.yaml": "1"}, [],
-    ),
+    "pnpm installs": ({}, {PNPM: "1", "node_modules/.bin/vitest": "", "node_modules/.modules.yaml": "1"}, []),
     "a runner of pnpm's is another": ({PNPM: "1"}, {PNPM: "2"}, [PNPM]),
-    "a project of one's own is installed again": (
-        {".venv/lib/python3.11/site-packages/app-1.dist-info/RECORD": "1"},
-        {".venv/lib/python3.11/site-packages/app-1.dist-info/RECORD": "2"}, [],
-    ),
+    "a project of one's own is installed again": ({RECORD: "1"}, {RECORD: "2"}, []),
 }  # fmt: skip
 
 

@@ -66,6 +66,7 @@ UNITS = (
     *("def __eq__(\n", "__eq__=lambda "),
 )
 LONG = [unit * (60_000 // len(unit)) for unit in UNITS]
+DEEP = [f"{n:011b}fn a() {{\n".replace("0", " ").replace("1", "\t") for n in range(2_048)]
 
 
 def test_long_output_is_counted_at_once():
@@ -76,7 +77,8 @@ def test_long_output_is_counted_at_once():
 
 
 def test_long_sources_and_configs_are_looked_at_at_once():
-    for text in map(str.encode, LONG):
+    for text in map(str.encode, (*LONG, "".join([*DEEP, "x\n" * 500_000]))):
+        moving_tests("a.rs", b"#[test]\n" + text, b"")
         signs("a.js", b"", b"x" + text), lost_tests(text, b""), is_all_tests("a.js", text)
         for start in (b"def f()" + text, b"def f():\n assert 1" + text, b"class Test" + text):
             is_all_tests("a.py", start + b"\n assert\n x")

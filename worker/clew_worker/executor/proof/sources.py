@@ -159,7 +159,7 @@ _TEST_SIGNS = re.compile(
 _EXAMPLE = re.compile(rb"^[ \t]*>>> .*\n(?:[ \t]*(?!>>>|\"\"\"|''')\S.*\n)*", re.MULTILINE)
 _RUST_FIRST = re.compile(rb"#\[(?:cfg\(test\)|(?:\w+::)?test)\]")
 _RUST_PART = re.compile(
-    rb"(?m)^(?:[ \t]*#\[(?!cfg).*\n){0,5}([ \t]*)(?:async )?fn .*\n(?:(?!\1(?:async )?fn ).*\n)*?\1\}"
+    rb"(?m)^(?:[ \t]*#\[(?!cfg).*\n){0,5}([ \t]*)(?:async )?fn .*\n(?:(?!\1(?:async )?fn ).*\n){0,300}?\1\}"
     rb"|^[ \t]*(?!use |mod |//|#\[cfg\(test\)\]|\})\S.*"
 )
 _NAMED = re.compile(rb"(?m)(?:\b(?:fn|def|class) |^(?=\w+\s*[:=]))(\w+)")
