@@ -11,8 +11,7 @@ from itertools import count
 
 import hypothesis
 import pytest
-from harness import Clew, forge
-from of_proc import become_subreaper
+from harness import Clew, forge, left_alone
 from ordinary import nobodys_clew
 
 from clew_daemon.ledger.ledger import Ledger
@@ -77,17 +76,8 @@ def make_clew(tmp_path, request):
         made.append(Clew(folder, config, warm))
         return made[-1]
 
-    become_subreaper()
-    try:
+    with left_alone(made):
         yield make
-    finally:
-        for clew in made:
-            clew.close()
-        become_subreaper(on=False)
-    for clew in made:
-        bugs = clew.seen("daemon.bug") + clew.seen("goal.run_failed")
-        assert not bugs, bugs
-        clew.assert_alone()
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
 from forge import Forge, Process
-from of_proc import children, title
+from of_proc import become_subreaper, children, title
 
 from clew_daemon import cli
 from clew_daemon.reading.client import NoDaemon, call
@@ -334,6 +335,22 @@ class Clew:
         path = self.home / "outbox" / f"{goal}.md"
         self.until(path.exists, f"the report {path}")
         return path.read_text()
+
+
+@contextlib.contextmanager
+def left_alone(made: list) -> Iterator[None]:
+    """Close the homes that are `made` meanwhile, and see that none had an unexpected error or left a process."""
+    become_subreaper()
+    try:
+        yield
+    finally:
+        for one in made:
+            one.close()
+        become_subreaper(on=False)
+    for one in made:
+        bugs = one.seen("daemon.bug") + one.seen("goal.run_failed")
+        assert not bugs, bugs
+        one.assert_alone()
 
 
 def runbook(*commands: str, title: str = "Take steps", **front: object) -> str:

@@ -277,7 +277,7 @@ def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew
 def test_an_edit_before_an_action_of_an_agent_with_its_own_tools_stays_if_that_is_cut_off(
     clew, kitchen, executor
 ):
-    """If the executor that saw the edit has died, nobody knows who made which change, so none is undone."""
+    """If the executor that saw the edit dies, the changes cannot be told apart, and none of them is undone."""
     clew.agent(
         "own",
         """

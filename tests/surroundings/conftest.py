@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from harness import left_alone
 from main_job import Placed
-from of_proc import become_subreaper
 
 
 @pytest.fixture
@@ -28,14 +28,5 @@ def place(base):
         made.append(Placed(base, ways))
         return made[-1]
 
-    become_subreaper()
-    try:
+    with left_alone(made):
         yield make
-    finally:
-        for one in made:
-            one.close()
-        become_subreaper(on=False)
-    for one in made:
-        bugs = one.seen("daemon.bug") + one.seen("goal.run_failed")
-        assert not bugs, bugs
-        one.assert_alone()

@@ -232,6 +232,7 @@ SEEN = [
     ("CONTRIBUTING.md", f"```python\n{PYTEST}```\n", []),
     ("guide.rst", f">>> {PYTEST}", ["watches"]),  # a doctest
     ("a.rs", RUN_IN_TESTS, []),
+    ("a.js", RUN_IN_TESTS, ["watches"]),
     ("a.rs", RUN_IN_TESTS + READS, ["watches"]),
     ("a.rs", "#[cfg(test)]\nmod tests {}\n" + READS, ["watches"]),
     ("gen.py", "with open('tests/a.json', 'w') as file:", ["odd"]),
@@ -390,7 +391,7 @@ INSTALLED = {  # what there was, what came then, and what of it no installation 
     "npm adds a package": (AT_START, {"node_modules/jest/x.js": "1", NPM: "2"}, []),
     "npm's record is new, and a runner another": (AT_START, {VITEST: "2", NPM: "2"}, [VITEST]),
     "no installer was there": (AT_START, {"node_modules/jest/x.js": "1"}, ["node_modules/jest/x.js"]),
-    "npm installs anew": ({}, {**AT_START, "node_modules/a/node_modules/jest/x.js": "1"}, []),
+    "a fresh installation by npm": ({}, {**AT_START, "node_modules/a/node_modules/jest/x.js": "1"}, []),
     "pnpm installs": ({}, {PNPM: "1", "node_modules/.bin/vitest": "", "node_modules/.modules.yaml": "1"}, []),
     "a runner of pnpm's is another": ({PNPM: "1"}, {PNPM: "2"}, [PNPM]),
     "a project of one's own is installed again": ({RECORD: "1"}, {RECORD: "2"}, []),

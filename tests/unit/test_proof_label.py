@@ -36,7 +36,7 @@ CLOSINGS = {
     "_ ERROR at setup of test_a _\n4 passed, 1 error in 0.03s": Count(4, 1, 0),
     "2 errors in 0.03s": Count(0, 2, 0),
     "SUBFAILED[m] (i=1) t.py::a - x\n[m] (i=2) SUBFAIL t.py::a\n3 failed, 1 passed in 0.1s": Count(0, 2, 0),
-    "SUBFAILED t.py::a\n1 failed in 0.1s": Count(0, 1, 0),  # whoever prints that has a failure all the same
+    "SUBFAILED t.py::a\n1 failed in 0.1s": Count(0, 1, 0),  # the failure still counts
     "ERROR: t (unittest.loader._FailedTest.t)\nRan 1 test in 0.000s\n\nFAILED (errors=1)": Count(),
     "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# cancelled 0\n# skipped 0\n": Count(2, 1, 0),
     "Tests:       1 failed, 1 skipped, 2 passed, 4 total": Count(2, 1, 1),
@@ -97,9 +97,9 @@ FEWER = [
     (Count(2), Count(2, 0, 1), "skipped"),
     (Count(2), Count(5, 0, 1), ""),
     (Count(90, cut=True), Count(80, 0, 1, cut=True), ""),
-    (Count(90, cut=True), Count(40, cut=True), "long output"),
+    (Count(90, cut=True), Count(40, cut=True), "at least 40 tests ran"),
     (Count(90, cut=True), Count(80), "80 tests ran"),
-    (Count(90), Count(80, cut=True), "long output"),
+    (Count(90), Count(80, cut=True), "at least 80 tests ran"),
     (Count(90), Count(90, cut=True), ""),
     (Count(90, cut=True), None, "missing"),
 ]

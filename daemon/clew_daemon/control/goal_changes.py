@@ -161,7 +161,7 @@ class GoalChanges:
             return done
         state = core.state
         asks = done == "paused" and has_runbook(state, self._d.settings) and to_ask_about(state)
-        then = f": `clew continue {called(core.state)}` asks you first if it runs again"
+        then = f": `clew continue {called(state)}` asks you first if it runs again"
         return f"{done}; the running action was interrupted{then if asks else ''}"
 
     async def _is_recorded(self, core: Core) -> bool:
@@ -203,7 +203,7 @@ class GoalChanges:
         return {"retry": "queued again", "resume": "resumed"}.get(by, "continues")
 
     async def feedback(self, goal: str, text: str) -> GoalAnswer:
-        """Record feedback: its agent is shown it, but no runbook, and a blocked goal continues."""
+        """Record feedback: the agent is shown it unless it is a runbook, and a blocked goal continues."""
         core = await self._lookup.whole(goal)
         if not text.strip():
             raise ControlError("the feedback is empty")

@@ -300,7 +300,7 @@ class GoalRun:
 def worker_gone(core: Core, reason: str, *, crash: bool = False) -> None:
     """Emit that the worker has ended for this reason, and that the effects of its actions are unknown.
 
-    How long it worked nobody knows: the times on record are of a clock that may have been set, and a budget is not.
+    Its working time is unknown: recorded times are of the wall clock, which may be set, and would use up budgets.
     """
     at = time.time()
     core.interrupt(reason, at, counts=False)

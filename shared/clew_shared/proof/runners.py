@@ -97,7 +97,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tests passed, failed, and were skipped; of an output that was `cut` at least so many."""
+    """How many tests passed, failed and were skipped; minimums if the output was `cut` (1, else 0)."""
 
     passed: int = 0
     failed: int = 0
@@ -147,7 +147,7 @@ def fewer(before: Count | None, now: Count | None) -> str:
     if now is None:
         return f"the line that says how many tests ran is missing; {before.ran} ran before the work"
     if now.ran < before.ran:
-        return f"{now.ran} tests {'are left of a long output' if now.cut else 'ran'}, {before.ran} before the work"
+        return f"{'at least ' * now.cut}{now.ran} tests ran, {before.ran} before the work"
     if now.skipped > before.skipped and now.ran <= before.ran:
         return f"{now.skipped} tests were skipped, {before.skipped} before the work"
     return ""

@@ -252,8 +252,10 @@ _SIGNS = {"watches": re.compile(b"|".join(_WATCHES)), "odd": re.compile(b"|".joi
 
 def signs(path: str, old: bytes | None, new: bytes | None) -> dict[str, str]:
     """Return what in the new lines of a source `watches` its tests, and what is `odd` there."""
-    known, text = set((old or b"").splitlines()), _RUST_MOD.sub(b"", new or b"")
-    if path.endswith((".md", ".rst", ".adoc", ".txt")):  # of which only doctests run
+    known, text = set((old or b"").splitlines()), new or b""
+    if path.endswith(".rs"):
+        text = _RUST_MOD.sub(b"", text)
+    elif path.endswith((".md", ".rst", ".adoc", ".txt")):  # of which only doctests run
         text = b"".join(_EXAMPLE.findall(text))
     text = b"\n".join(line for line in text.splitlines() if line not in known)
     found = {kind: pattern.search(text) for kind, pattern in _SIGNS.items()}
