@@ -167,10 +167,7 @@ def report_is_true(clew: Clew, told: Told) -> None:
     assert f"- restarts: {state.restarts}" in text.splitlines(), text
     for deed in list(told.deeds.values())[-10:]:
         result = re.escape(outcome(deed.result))
-        assert re.search(rf"^- #{deed.seq} .* → {result}", text, re.MULTILINE), (
-            deed,
-            text,
-        )
+        assert re.search(rf"^- #{deed.seq} .* → {result}", text, re.MULTILINE), (deed, text)
     assert not told.blocked or "## Loops" in text, text
 
 

@@ -65,8 +65,7 @@ def says(clew, *args: str, words: tuple = (), code: int = 1) -> str:
 def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
     clew, goal = ended
     edit(
-        clew.ledger,
-        "UPDATE events SET body = CAST(body || ' ' AS BLOB) WHERE kind = 'goal_ended'",
+        clew.ledger, "UPDATE events SET body = CAST(body || ' ' AS BLOB) WHERE kind = 'goal_ended'"
     )
 
     refused(clew, "damaged", f"of {goal} does not fit", "clew restore FILE")

@@ -37,6 +37,7 @@ RULES = {  # the call, how often, the config; which are allowed and which blocke
     "progress is no loop": (f"{LOOK}, 'success', f'{{n}} of 9 and more'", 6, {}, "aaaaaa", ""),
     "a temporary fault has more patience":
         ("'fetch', {}, 'failure', '503 Service Unavailable'", 6, {}, "aaaaab", "repetition"),
+    "so has a fault of a server": ("'fetch', {}, 'failure', 'HTTP 500: oops'", 6, {}, "aaaaab", "repetition"),
     "plain counts without progress awareness":
         (f"{LOOK}, 'success', f'{{n}} other'", 3, {"loops.progress_aware": False}, "aab", "repetition"),
     "a tool may have its own limit": (LOOK, 5, {"loops.tools.look.repeat_limit": 5}, "aaaab", "repetition"),

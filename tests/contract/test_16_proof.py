@@ -6,10 +6,7 @@ import subprocess
 import pytest
 
 CHECK = "sh run_tests.sh"
-BASE = {
-    "greet.sh": "echo hullo\n",
-    "run_tests.sh": '[ "$(sh greet.sh)" = hello ] && echo ok\n',
-}
+BASE = {"greet.sh": "echo hullo\n", "run_tests.sh": '[ "$(sh greet.sh)" = hello ] && echo ok\n'}
 FIX = "echo 'echo hello' > greet.sh"
 CHEAT = "echo true > run_tests.sh"
 PUT_BACK = "printf '%s\\n' '[ \"$(sh greet.sh)\" = hello ] && echo ok' > run_tests.sh"
@@ -94,7 +91,7 @@ def test_2_the_checks_run_once_before_the_first_action(clew, worked):
 
 @pytest.mark.parametrize("view", ["auto", "copy"])
 def test_3_what_a_check_writes_in_the_view_is_thrown_away(clew, worked, tmp_path, view):
-    check = "echo x >> seen.log; sh run_tests.sh"
+    check = f"echo x >> seen.log; sh {tmp_path}/project/run_tests.sh"
     cheat = 'echo "true # other" > run_tests.sh'
     _, (answer,) = worked(cheat, check=check, config={"proof.view": view})
     assert answer["label"] == "changed_tests"
@@ -214,6 +211,22 @@ def test_8_words_on_tests_do_not_cover_what_an_output_says(clew, worked):
     assert (answer["accepted"], answer["label"]) == (False, "failing_tests")
 
 
+def test_8_tests_that_a_person_lets_change_later_are_accepted(clew, asked, monkeypatch):
+    monkeypatch.setenv("VISUAL", "sed -i '2i tests: may change'")
+    clew.cli("edit", asked)
+    clew.cli("continue", asked)
+    assert ended(clew, asked)["proof"] == "changed_tests"
+    assert clew.goal(asked)["proof"]["accepted"] == "goal"
+
+
+def test_8_the_steps_of_a_runbook_end_it_whatever_can_be_proved(clew):
+    front = "checks: {it: test -e it}\nsetup: 'false'\n"
+    goal = clew.start().submit(
+        f"---\n{front}---\n# Do\n\n## One\n\n- [ ] it\n  ```sh\n  touch it\n  ```\n"
+    )
+    assert ended(clew, goal)["proof"] == "unknown"
+
+
 def test_9_an_agent_with_its_own_tools_cannot_swap_tests_while_the_checks_run(clew, worked):
     script = """
 import pathlib, threading, time
@@ -290,7 +303,7 @@ def test_12_with_a_reason_a_person_is_asked(clew, worked):
 
 
 def test_13_the_same_label_twice_in_the_same_world_asks_after_the_last_attempt(clew, worked):
-    goal, _ = worked(CHEAT, script=ENDS + ENDS, count=2, front="attempts: 1\n")
+    goal, _ = worked(CHEAT, script=ENDS + ENDS, count=4, front="attempts: 2\n")
     clew.wait("goal.blocked", goal=goal)
     assert clew.goal(goal)["status"] == "blocked"
 
@@ -314,7 +327,9 @@ def test_14_the_question_names_two_answers_and_accepting_ends_the_goal(clew, ask
     assert f"clew proof {asked} --accept" in question
     assert f"clew feedback {asked}" in question
     assert "it must" in question
-    clew.cli("proof", asked, "--accept", "fine with me")
+    assert "`changed_tests`" in question
+    assert "Without the rest of its work the checks pass, too" in question
+    assert "completed, only with its own changes" in clew.cli("proof", asked, "--accept", "fine")
     assert ended(clew, asked)["proof"] == "changed_tests"
     assert clew.goal(asked)["proof"]["accepted"] == "person"
     assert clew.wait("proof.accepted", goal=asked)["by"] == "person"
@@ -324,6 +339,21 @@ def test_14_an_acceptance_holds_for_the_workspace_as_it_was_shown(clew, asked, t
     (tmp_path / "project" / "later").write_text("x")
     said = clew.clew("proof", asked, "--accept", code=1)
     assert "changed since" in said
+
+
+def test_14_what_cannot_be_proved_can_be_accepted(clew, worked):
+    script = "call('finish', success=True, summary='x', tests_changed='it must')\n"
+    goal, _ = worked(CHEAT, script=script, count=0, front="setup: 'false'\n")
+    clew.wait("worker.exited", goal=goal)
+    clew.cli("proof", goal, "--accept")
+    assert ended(clew, goal)["proof"] == "unknown"
+
+
+def test_14_an_acceptance_is_for_the_question_that_is_open(clew, asked):
+    clew.agent("worker", "hello()\ncall('ask', question='which colour?')\n")
+    clew.cli("feedback", asked, "go on")
+    clew.until(lambda: "colour" in (clew.goal(asked)["question"] or ""), "the other question")
+    assert "no proof of it is asked about" in clew.clew("proof", asked, "--accept", code=1)
 
 
 def test_15_clew_proof_shows_each_check_three_times_and_its_exit_code(clew, asked):
@@ -366,10 +396,11 @@ def test_17_the_log_has_proof_made_and_refused(clew, asked):
 
 
 def test_16_what_a_goal_file_names_judges_in_its_history_too(clew, worked):
-    goal, _ = worked("echo true > tool.sh", front="judges: [tool.sh]\n")
+    act, config = "echo true | tee tool.sh other.sh", {"proof.judges": ["other.sh"]}
+    goal, _ = worked(act, front="judges: [tool.sh]\n", config=config)
     clew.wait("action.finished", goal=goal)
     line = json.loads(clew.cli("history", goal, "--json"))["actions"][0]
-    assert line["judges"] == ["tool.sh"]
+    assert line["judges"] == ["other.sh", "tool.sh"]
 
 
 def test_18_a_pattern_that_is_none_rejects_the_goal_file_with_its_line(clew):

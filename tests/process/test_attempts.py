@@ -100,6 +100,7 @@ def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
     assert "write_file" not in text.partition("What was tried")[2]
     assert "PROGRESS" not in text
     clew.until(lambda: [line["attempt"] for line in clew.history(goal)] == [1, 2], "its history")
+    assert "attempt 1 at 1.1 ended: " in clew.cli("history", goal)
 
 
 def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_repeats(clew):

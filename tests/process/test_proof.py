@@ -91,6 +91,7 @@ def test_a_proof_that_is_cut_off_is_made_anew_and_leaves_nothing(clew, begun, ki
     before = content(folder)
     kill(clew, goal, killed)
     as_before(clew, goal, folder, before)
+    assert clew.goal(goal)["proof"]["label"] == "changed_tests"
     assert (folder / "run_tests.sh").read_text() == "true\n"
 
 

@@ -118,10 +118,7 @@ def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
 
 COMMANDS = """status logs history loops context feedback unblock pause resume cancel retry reload playbook list show
 remove prune export import verify config --check --json -n --help --home -- g-1 -1 99999999999999999999 /dev/null"""
-WORDS = st.one_of(
-    st.sampled_from((*COMMANDS.split(), "", "\x1b[2J", "\udcff")),
-    TEXT,
-)
+WORDS = st.one_of(st.sampled_from((*COMMANDS.split(), "", "\x1b[2J", "\udcff")), TEXT)
 STARTED = ("run", "demo", "service", "doctor", "submit", "backup", "restore")
 
 

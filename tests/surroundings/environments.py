@@ -103,10 +103,7 @@ PLAIN: list[tuple[str, tuple[str, ...]]] = [
     ("a HOME that is a file", env("HOME=/etc/passwd")),
     ("a relative HOME", env("HOME=home")),
     ("a TMPDIR that is not there", env("TMPDIR=/nowhere/at/all")),
-    (
-        "a locale of 7 bits",
-        env("LC_ALL=C", "LANG=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"),
-    ),
+    ("a locale of 7 bits", env("LC_ALL=C", "LANG=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")),
     ("a locale that is none", env("LC_ALL=xx_YY.nonsense", "LANG=nonsense")),
     ("a time zone that is none", env("TZ=Nowhere/Nothing")),
     ("umask 077", sh("umask 077")),

@@ -48,6 +48,14 @@ def test_every_event_comes_back_from_the_ledger_as_it_went():
     assert [kind for kind in KINDS if decode(encode(example(kind))) != example(kind)] == []
 
 
+def test_a_persons_word_lifts_the_blocks_of_a_goal_that_was_only_paused():
+    state = State(goal_id="g")
+    for lifts, left in ((False, {"a": {"w": "crash"}}), (True, {})):
+        state.loops.scope.blocks = {"a": {"w": "crash"}}
+        apply(state, ev.GoalRequeued(by="continue", lifts=lifts), state.seq + 1)
+        assert state.loops.scope.blocks == left
+
+
 def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():
     state = State(goal_id="g")
     known = ev.WorkspaceKnown(identity=Identity(dev=1, ino=2))

@@ -98,20 +98,12 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
     circle = {"password": "p"}
     circle["again"] = [circle]
     structlog.get_logger().info(
-        "action.finished",
-        name=os.fsdecode(b"\xff"),
-        control="a\nb\x1b[2J\x9b\u2028",
-        raw=b"\x00",
-        keys={(1, 2): 3, "b": {4}},
-        code=ExitCode.FAILED,
-        broken=Broken(),
-        long="x" * 100_000,
-        many=list(range(50_000)),
-        texts=["y" * 20_000] * 20,
-        numbers=[float("inf"), float("nan"), 10**5000, 1.5],
-        circle=circle,
+        "action.finished", name=os.fsdecode(b"\xff"), control="a\nb\x1b[2J\x9b\u2028", raw=b"\x00",
+        keys={(1, 2): 3, "b": {4}}, code=ExitCode.FAILED, broken=Broken(), long="x" * 100_000,
+        many=list(range(50_000)), texts=["y" * 20_000] * 20,
+        numbers=[float("inf"), float("nan"), 10**5000, 1.5], circle=circle,
         deep=json.loads("[" * 900 + "]" * 900),
-    )
+    )  # fmt: skip
     structlog.get_logger().info("action.finished", seconds=float("inf"))
     line, infinite = lines()
     assert infinite["seconds"] == "inf"

@@ -48,19 +48,11 @@ def test_system_and_goal_come_first_then_each_native_call_with_its_result():
 
 def test_the_state_block_is_last_and_holds_what_changes():
     view = view_of(
-        GOAL,
-        later=["Then this"],
-        attempts=1,
-        last_failure="no such file",
-        probes={
-            "tests_pass": SentProbe(passed=False, after=4),
-            "exists": SentProbe(passed=True, after=9, current=True),
-        },
-        blocked_actions=('run_cmd::{"cmd":"ls"}',),
-        feedback=("use tabs",),
-        iteration=7,
-        actions_total=3,
-    )
+        GOAL, later=["Then this"], attempts=1, last_failure="no such file",
+        probes={"tests_pass": SentProbe(passed=False, after=4),
+                "exists": SentProbe(passed=True, after=9, current=True)},
+        blocked_actions=('run_cmd::{"cmd":"ls"}',), feedback=("use tabs",), iteration=7, actions_total=3,
+    )  # fmt: skip
     text = build(view)[-1]["content"]
     for part in (
         "attempt 2",

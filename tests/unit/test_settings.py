@@ -49,26 +49,13 @@ def model_keys(model, at=""):
 def test_the_defaults_are_those_of_the_contract():
     flat = flatten(Settings())
     expected = {
-        "daemon.max_workers": 4,
-        "daemon.settle_s": 0.5,
-        "daemon.sweep_s": 30,
-        "heartbeat.timeout_s": 10,
-        "heartbeat.stall_timeout_s": 600,
-        "restart.backoff_initial_s": 0.1,
-        "restart.max_restarts": 5,
-        "limits.memory_mb": 2048,
-        "limits.output_bytes": 65536,
-        "limits.llm_calls": None,
-        "sandbox.mode": "enforce",
-        "loops.repeat_limit": 3,
-        "loops.transient_limit": 6,
-        "loops.max_period": 4,
-        "context.max_chars": 2000,
-        "context.aggressive_until": 20,
-        "playbook.prune_below": -0.3,
-        "ledger.url": "sqlite:///<state>/ledger.db",
-        "ledger.keep_days": 90,
-    }
+        "daemon.max_workers": 4, "daemon.settle_s": 0.5, "daemon.sweep_s": 30, "heartbeat.timeout_s": 10,
+        "heartbeat.stall_timeout_s": 600, "restart.backoff_initial_s": 0.1, "restart.max_restarts": 5,
+        "limits.memory_mb": 2048, "limits.output_bytes": 65536, "limits.llm_calls": None,
+        "sandbox.mode": "enforce", "loops.repeat_limit": 3, "loops.transient_limit": 6, "loops.max_period": 4,
+        "context.max_chars": 2000, "context.aggressive_until": 20, "playbook.prune_below": -0.3,
+        "ledger.url": "sqlite:///<state>/ledger.db", "ledger.keep_days": 90,
+    }  # fmt: skip
     assert {key: flat[key] for key in expected} == expected
 
 

@@ -1,5 +1,6 @@
 """The tools: files of the workspace and of no other, what is kept of an output, schemas, and wrong arguments."""
 
+import inspect
 import os
 import socket
 import stat
@@ -40,6 +41,12 @@ def tool(tmp_path, request, monkeypatch):
     workspace.close()
     ours.close()
     theirs.close()
+
+
+@pytest.mark.parametrize("name", registry.CARRIED_OUT)
+def test_a_tool_takes_each_argument_that_its_schema_names(name):
+    given = inspect.signature(registry.CARRIED_OUT[name]).parameters
+    assert tools.BY_NAME[name].parameters["properties"].keys() <= given.keys()
 
 
 @pytest.fixture

@@ -132,20 +132,11 @@ class App:
         bootstrap, children = self._bootstrap, Children()
         nursery = Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote)
         daemon = DaemonParts(
-            places=self._places,
-            settings=self._settings,
-            keys=bootstrap.keys,
-            goals=goals,
-            playbook=PlaybookStore(goals),
-            models=KnownModels(goals),
-            children=children,
-            cgroups=bootstrap.cgroups,
-            nursery=nursery,
-            slots=LlmSlots(),
-            publisher=Publisher(goals),
-            space=SnapshotSpace(self._places.snapshots),
-            git=bootstrap.git_identity,
-        )
+            places=self._places, settings=self._settings, keys=bootstrap.keys, goals=goals,
+            playbook=PlaybookStore(goals), models=KnownModels(goals), publisher=Publisher(goals),
+            children=children, cgroups=bootstrap.cgroups, nursery=nursery, slots=LlmSlots(),
+            space=SnapshotSpace(self._places.snapshots), git=bootstrap.git_identity,
+        )  # fmt: skip
         daemon.playbook.load()
         daemon.models.load()
         self._daemon = daemon

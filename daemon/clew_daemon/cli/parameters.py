@@ -128,15 +128,10 @@ def earlier_lines(more: object) -> list[Line]:
     return [[("… earlier ones are left out: -n 0 shows all", "dim")]] if more else []
 
 
-def can_ask() -> bool:
-    """Return whether a person can be asked: both ends are a terminal."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 def confirmed(question: str) -> bool:
-    """Ask a person; Ctrl-C and Ctrl-D at the prompt are a no."""
+    """Ask, if both ends are a terminal, else the answer is yes; Ctrl-C and Ctrl-D at the prompt are a no."""
     try:
-        return click.confirm(question)
+        return not (sys.stdin.isatty() and sys.stdout.isatty()) or click.confirm(question)
     except click.Abort:
         print()
         return False

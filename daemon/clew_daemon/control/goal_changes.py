@@ -195,8 +195,9 @@ class GoalChanges:
             raise ControlError(why)
         refuse_abandoned()
         at, after, subtask = time.time(), state.rested_seq if state.ended else 0, state.follow_up
+        lifts = reopen or by == "continue"
         requeued = ev.GoalRequeued(
-            at=at, by=by, reopen=reopen, lifts=reopen, after=after, subtask=subtask, make=make
+            at=at, by=by, reopen=reopen, lifts=lifts, after=after, subtask=subtask, make=make
         )
         known = [ev.WorkspaceKnown(at=at, identity=stranger, by="person")] if stranger else []
         await self._goals.emit(core, *known, requeued)

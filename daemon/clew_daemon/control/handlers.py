@@ -25,6 +25,7 @@ from clew_daemon.record.goal_limits import limits_of
 from clew_daemon.record.goal_status import goal_detail, status_view
 from clew_daemon.record.goal_view import GoalDetail, GoalView, Left, standing
 from clew_daemon.record.store import listed
+from clew_daemon.session.finishing import completed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo import undo
@@ -187,12 +188,9 @@ class ControlHandlers:
                 raise ControlError(f"{goal}: the workspace has changed since it was shown; {how}")
             at, state, why = time.time(), core.state, redact(why)
             accepted = ev.ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
-            ended = ev.GoalEnded(
-                at=at, status="completed", summary=state.summary, verified=state.checked,
-                proof=made.label, passed_before=state.passed_before,
-            )  # fmt: skip
+            ended = completed(state, at, state.summary, made.label)
             await self._goals.emit(core, accepted, ended)
-        return answer(core.state, "accepted; the goal is completed")
+        return answer(core.state, f"accepted; the goal is {standing(status_view(core.state))}")
 
     async def _undo_goal(
         self,

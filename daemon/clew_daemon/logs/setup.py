@@ -235,7 +235,7 @@ def _as_written(
 
 
 def _now() -> str:
-    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z"
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _is_plain(line: EventDict) -> bool:

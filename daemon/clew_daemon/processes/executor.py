@@ -31,12 +31,20 @@ DIGEST_TIMEOUT_S = SNAPSHOT_TIMEOUT_S = LOOK_TIMEOUT_S = 120.0
 RESTORE_TIMEOUT_S = VIEW_TIMEOUT_S = 300.0
 
 
-class ExecutorDied(Exception):
+class ExecutorFault(Exception):
+    """Nothing could be carried out, or not to its end."""
+
+
+class ExecutorDied(ExecutorFault):
     """The executor ended, or hung and was killed, before it answered."""
 
 
-class OutOfResources(ExecutorDied):
+class OutOfResources(ExecutorFault):
     """No executor could be started for lack of descriptors, processes or memory: nothing began."""
+
+
+class NoView(ExecutorFault):
+    """No view of the workspace could be made, or it could not be made ready."""
 
 
 class WorkspaceMissingError(ExecutorDied):

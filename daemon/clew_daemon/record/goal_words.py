@@ -116,7 +116,8 @@ def _failures(step: Part, detail: GoalDetail) -> Iterator[Said]:
     if not (times := step["attempts"]):
         return
     continued = detail.get("continued", False)  # not by a daemon of an earlier version
-    failed, why = words.failed_times(times, continued=continued), step["last_failure"] or ""
+    since = " since you last continued it" if continued else ""  # then it is counted from 0 again
+    failed, why = f"failed {words.times(times)}{since}", step["last_failure"] or ""
     if step["status"] == "completed":
         yield f"{failed}, then completed", ""
     else:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from clew_daemon.host.hidden import hidden
-from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
+from clew_daemon.processes.executor import ExecutorDied, WorkspaceMissingError
 from clew_daemon.record.changed_files import changed_by
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import end_of, output_of
@@ -28,11 +28,13 @@ from clew_daemon.session.worker import digest_request
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, Feedback, Verdict, WrongState, reading_of
 from clew_shared.ledger.errors import SEQ_MAX
+from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.model import Action, Result
 from clew_shared.record.scope import UNKNOWN
 from clew_shared.record.state import InFlight
+from clew_shared.record.touched import Touched
 from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import cut_off
 from clew_shared.views.publish import plain_paths
@@ -172,14 +174,12 @@ class Actions:
                 output_bytes=epoch.settings.limits.output_bytes,
             )
             done = await executor.run(request, epoch.work.hear)
-        except OutOfResources:
-            raise  # the action has not begun and is not to blame: the worker waits
         except WorkspaceMissingError as error:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await epoch.executors.died(str(error), expected=epoch.stopping)
             return str(error)
-        return _report(done, time.monotonic() - began)
+        return _report(done, self._marked(done.touched), time.monotonic() - began)
 
     async def _tell_allowed(self, verdict: Verdict) -> None:
         """Wait until a verdict is durable; a bridge is told then, since its model may have to know the number early."""
@@ -250,7 +250,14 @@ class Actions:
         found = await executors.measured(request, asked)
         epoch.snapshots.acted(too_many=found.touched.own_cut)
         world = "" if p.changed else found.name
-        return report(world=world, touched=found.touched, reading=reading)
+        return report(world=world, touched=self._marked(found.touched), reading=reading)
+
+    def _marked(self, touched: Touched) -> Touched:
+        """Return what an action has touched, with which of it judges by its name."""
+        proof, judges = self._epoch.settings.proof, self._epoch.core.state.spec.judges
+        known = Patterns((*proof.judges, *judges), proof.ignore)
+        found = tuple(path for path in plain_paths(touched.paths) if is_judge(path, known))
+        return touched.model_copy(update={"judges": found}) if found else touched
 
 
 async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:
@@ -293,7 +300,7 @@ def _redacted(p: protocol.Act) -> protocol.Act:
     )
 
 
-def _report(done: ActionDone, took_s: float) -> ActionReport:
+def _report(done: ActionDone, touched: Touched, took_s: float) -> ActionReport:
     """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
     world = done.world.name if done.world else ""
     return ActionReport(
@@ -303,7 +310,7 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
         world,
         duration_s=done.duration_s or took_s,
         exit_code=done.exit_code,
-        touched=done.touched,
+        touched=touched,
     )
 
 

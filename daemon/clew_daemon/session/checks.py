@@ -13,7 +13,6 @@ from clew_daemon.processes.cell_rules import executor_env
 from clew_daemon.processes.executor import (
     ExecutorDied,
     ExecutorProcess,
-    OutOfResources,
     WorkspaceMissingError,
 )
 from clew_daemon.session.epoch import Epoch
@@ -54,8 +53,6 @@ class Checks:
         probe = CheckRequest(name="", cmd=cmd, timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES)
         try:
             done = await (await epoch.executors.executor()).check(probe)
-        except OutOfResources:
-            raise
         except ExecutorDied as error:  # what is wrong is found out by what comes next
             await epoch.executors.died(str(error))
             return {}
@@ -126,8 +123,6 @@ class Checks:
                     executor = await self._epoch.executors.executor()
                     run = await self.run_in(executor, name, cmd, left_s, own_tmp)
                     break
-                except OutOfResources:
-                    raise
                 except WorkspaceMissingError:
                     await self._epoch.require_workspace()
                     raise

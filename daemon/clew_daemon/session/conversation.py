@@ -12,7 +12,7 @@ from clew_daemon.host.keys import place_of, secrets_of, write_back
 from clew_daemon.learning.playbook import CHARS_MAX, continued, of_model
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import ATTEMPT, Ended
-from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.executor import ExecutorFault
 from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineChannel, LineError
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import hello_answer, place_view
@@ -129,7 +129,7 @@ class Conversation:
         except WrongState as error:
             code = protocol.STOPPING if self._epoch.stopping else protocol.WRONG_STATE
             answer = protocol.error(request_id, code, str(error))
-        except ExecutorDied as error:
+        except ExecutorFault as error:
             self._lifetime.end(endings.by_fault(error))
             return
         if "id" in message:  # an id that is none is answered with null
@@ -310,20 +310,12 @@ def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[st
     tokens = sum(_count(c.get("tokens")) for c in costs if isinstance(c, dict))
     used = p.usage
     return ev.Reflected(
-        at=time.time(),
-        iteration=p.iteration or 0,
-        assessment=p.progress_assessment or "",
-        record=_bounded(record),
-        hindsight=tuple(redacted(p.hindsight)),
-        prompt=prompt,
-        turn=tuple(redacted(p.turn)),
-        unfinished=p.unfinished,
+        at=time.time(), iteration=p.iteration or 0, assessment=p.progress_assessment or "",
+        record=_bounded(record), hindsight=tuple(redacted(p.hindsight)), prompt=prompt,
+        turn=tuple(redacted(p.turn)), unfinished=p.unfinished, llm_s=used.seconds,
         tokens=used.input + used.output or tokens,
-        tokens_in=used.input,
-        tokens_out=used.output,
-        tokens_cached=used.cached,
-        llm_s=used.seconds,
-    )
+        tokens_in=used.input, tokens_out=used.output, tokens_cached=used.cached,
+    )  # fmt: skip
 
 
 def _count(value: Any) -> int:

@@ -1,12 +1,14 @@
 """The method `finish`: the claim that a goal is reached is checked before it is accepted (docs/goal-files.md)."""
 
 import time
+from collections.abc import Iterable
 
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.proving import Proving, stopped
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
+from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finished, Judged
@@ -48,11 +50,10 @@ class Finishing:
         if state.ended:
             await epoch.commit()  # a person may have ended it a moment ago
             accepted = (state.goal.status == "completed") == p.success
-            return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
+            return _answer(accepted)
         if not p.success:
             await epoch.decide(lambda core: core.finish_failed(summary, time.time()))
-            left = tuple(state.open_subtasks())
-            return Finished(accepted=True, failing_checks=(), open_subtasks=left)
+            return _answer(True, (), state.open_subtasks())
         if epoch.kind != "llm":
             self._considered = state.guidance.feedback_seq
         epoch.core.need_no_replan()
@@ -66,16 +67,9 @@ class Finishing:
             epoch.snapshots.acted(too_many=False)  # the checks may have changed something
             await epoch.snapshots.end()
         label = state.proofs.made.label if state.proofs.made and state.spec.checks else ""
-        reached = ev.GoalEnded(
-            at=time.time(),
-            status="completed",
-            summary=summary,
-            verified=state.checked,
-            proof=label,
-            passed_before=state.passed_before,
-        )
+        reached = completed(state, time.time(), summary, label)
         await epoch.decide(lambda core: core.emit(reached))
-        return Finished(accepted=True, failing_checks=(), open_subtasks=())
+        return _answer(True)
 
     async def _objection(self) -> Finished | None:
         """Return what speaks against a finish: failing checks, open subtasks, or something to consider first."""
@@ -96,11 +90,8 @@ class Finishing:
             level = await epoch.decide(
                 lambda core: core.refuse_finish(names, time.time(), own_tools=own)
             )
-        left = tuple(state.open_subtasks())
-        said = Finished(
-            accepted=False, failing_checks=failing, open_subtasks=left, escalated_to=level
-        )
-        return said.model_copy(update={"message": message}) if message else said
+        answer = _answer(False, failing, state.open_subtasks(), message)
+        return answer.model_copy(update={"escalated_to": level})
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
@@ -132,6 +123,23 @@ class Finishing:
         return Judged(
             verdict="allowed", seq=seq, intervention=None, escalated_to=level, outcome=outcome
         )
+
+
+def completed(state: State, at: float, summary: str, label: str) -> ev.GoalEnded:
+    """Return the event of a goal that is reached; `label` is that of its proof."""
+    verified, before = state.checked, state.passed_before
+    return ev.GoalEnded(
+        at=at, status="completed", summary=summary, verified=verified, proof=label, passed_before=before
+    )  # fmt: skip
+
+
+def _answer(
+    accepted: bool, failing: Iterable[FailingCheck] = (), left: Iterable[str] = (), message: str = ""
+) -> Finished:  # fmt: skip
+    checks, still_open = tuple(failing), tuple(left)
+    return Finished(
+        accepted=accepted, failing_checks=checks, open_subtasks=still_open, message=message
+    )
 
 
 def _failing(check: FailingCheck) -> str:

@@ -13,8 +13,9 @@ import psutil
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.processes.cell_rules import view_of
 from clew_daemon.processes.children import is_proc_ours
-from clew_daemon.processes.executor import ExecutorDied, OutOfResources
+from clew_daemon.processes.executor import ExecutorDied, ExecutorFault, NoView
 from clew_daemon.record.pages import event_at
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
@@ -30,7 +31,7 @@ from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_stor
 from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
-from clew_shared.wire.executor import LookRequest, ViewRequest
+from clew_shared.wire.executor import DIFF_CHARS, LookRequest, ViewRequest
 
 log = structlog.get_logger()
 
@@ -46,6 +47,7 @@ class Proving:
         self._epoch = epoch
         self._checks = checks
         self._theirs: dict[str, str] = {}
+        self._never = False  # no view can be made here, nor could one before the work
 
     @property
     def on(self) -> bool:
@@ -55,7 +57,7 @@ class Proving:
     async def clean(self) -> None:
         """Remove what Python has compiled since the goal began: checks shall run what the sources say."""
         if self.on and self._epoch.core.state.snapshots.first:
-            with contextlib.suppress(ExecutorDied):
+            with contextlib.suppress(ExecutorFault):
                 executor = await self._epoch.executors.executor()
                 await executor.prepare(ViewRequest(take="compiled", **self._basis("")))
 
@@ -77,7 +79,8 @@ class Proving:
         )  # fmt: skip
 
     def _ends(self, made: ProofState) -> bool:
-        return made.label in rules.ENDS or bool(made.accepted) or bool(self._cannot())
+        never = made.label == "unknown" and (self._never or self._cannot())
+        return made.label in rules.ENDS or bool(made.accepted or never)
 
     def _cannot(self) -> str:
         """Return why no proof could ever be made, "" where one can: it was so before the agent did anything."""
@@ -94,14 +97,15 @@ class Proving:
         with stopped(epoch, left=True):
             try:
                 made = await self._made(reason)
-            except OutOfResources:
-                raise
-            except ExecutorDied as error:
+            except (ExecutorDied, NoView) as error:
                 await epoch.executors.died(str(error))
-                made = snap.ProofMade(at=0.0, world="", label="unknown", why=redact(str(error)))
+                self._never = getattr(error.__cause__, "reason", "") == "sandbox"
+                made = self._unknown(str(error))
         if made is not None:
-            took = round(time.monotonic() - began, 3)
-            event = made.model_copy(update={"at": time.time(), "seconds": took})
+            tree = made.tree or epoch.core.state.snapshots.last  # which a person can accept
+            took, world = round(time.monotonic() - began, 3), made.world or tree
+            more = {"at": time.time(), "seconds": took, "tree": tree, "world": world}
+            event = made.model_copy(update=more)
             await epoch.decide(lambda core: core.emit(event))
         return epoch.core.state.proofs.made
 
@@ -126,12 +130,15 @@ class Proving:
             return self._unknown(look.fault)
         left = filter(None, map(_command_line, _acting(self._epoch, left=True)))
         seen = replace(look.seen, alive=(*look.seen.alive, *left))
-        world = hashlib.sha256(f"{tree} {seen}".encode(errors="replace")).hexdigest()[:32]
+        spec = state.spec  # which a person may have edited
+        of = f"{tree} {seen} {spec.checks} {spec.tests} {spec.setup}"
+        world = hashlib.sha256(of.encode(errors="replace")).hexdigest()[:32]
         known = state.proofs.made
         if known and known.world == world and known.label != "unknown":
             return None
         made = await self._labelled(seen, tree)
-        more = {"tree": tree, "world": world, "diff": redact(look.diff), "reason": redact(reason)}
+        diff = redact(look.diff)[:DIFF_CHARS]
+        more = {"tree": tree, "world": world, "diff": diff, "reason": redact(reason)}
         return made.model_copy(update=more)
 
     async def _labelled(self, seen: Seen, tree: str) -> snap.ProofMade:
@@ -145,7 +152,10 @@ class Proving:
         steps = self._epoch.kind == "runbook"
         allowed = rules.Allowed(state.spec.tests, steps=steps, setup=bool(state.spec.setup))
         while take := rules.next_view(seen, runs, allowed):
-            ran = await self._again(take, seen, tree)
+            try:
+                ran = await self._again(take, seen, tree)
+            except ExecutorDied:  # once more; not the look, before which what was alive has ended
+                ran = await self._again(take, seen, tree)
             runs = replace(runs, views={**runs.views, take: ran})
         found, accepts = rules.verdict(seen, runs, allowed)
         without = ("fail" if runs.failing("work") else "pass") if "work" in runs.views else None
@@ -169,9 +179,9 @@ class Proving:
             return {}
 
     async def _again(self, take: rules.Take, seen: Seen, tree: str) -> dict[str, Run]:
-        """Run the checks in a view of the workspace; raises ExecutorDied where there is none."""
+        """Run the checks in a view of the workspace; raises ExecutorDied, and NoView where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
-        is_kept = take == "kept"
+        is_kept, run, checks = take == "kept", self._checks.run_in, state.spec.checks
         for process in _acting(self._epoch, left=True):
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -184,13 +194,15 @@ class Proving:
             )  # fmt: skip
             done = await executor.prepare(request)
             if done.fault:
-                raise ExecutorDied(f"no view could be made: {done.fault}")
-            if state.spec.setup:
-                ready = await self._checks.run_in(executor, "setup", state.spec.setup)
+                raise NoView(f"no view could be made: {done.fault}")
+            place = view_of(self._epoch.parts.places, self._epoch.goal_id) if source else ""
+            copy = f"{place}/copy" if source else ""  # where commands would name the workspace
+            named = {name: cmd.replace(source, copy) for name, cmd in checks.items()}
+            if setup := state.spec.setup.replace(source, copy):
+                ready = await run(executor, "setup", setup)
                 if not ready.passed:
-                    raise ExecutorDied(f"`setup` fails in the view: {_end(ready)}")
-            run, checks = self._checks.run_in, state.spec.checks.items()
-            return {name: await run(executor, name, cmd, fresh=True) for name, cmd in checks}
+                    raise NoView(f"`setup` fails in the view: {_end(ready)}")
+            return {name: await run(executor, name, cmd, fresh=True) for name, cmd in named.items()}
 
     def _basis(self, tree: str) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
@@ -201,7 +213,9 @@ class Proving:
         }  # fmt: skip
 
     def _unknown(self, why: str) -> snap.ProofMade:
-        return self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
+        made = self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
+        steps = self._epoch.kind == "runbook"  # a person's own words
+        return made.model_copy(update={"accepted": "goal" if steps else None})
 
     def _event(self, found: Proof, runs: Evidence, seen: Seen | None = None) -> snap.ProofMade:
         view, failing = runs.views.get("judges", {}), runs.failing("judges")

@@ -12,7 +12,7 @@ from clew_daemon.host.tasks import within
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
-from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.executor import ExecutorFault
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.doing import Work
@@ -79,7 +79,7 @@ class Session:
             return await self._lifetime.ended
         except WrongState as error:  # it was to stop before it had started
             return Ended("stopped", str(error))
-        except (SpawnError, ExecutorDied, OSError, LedgerError) as error:
+        except (SpawnError, ExecutorFault, OSError, LedgerError) as error:
             return endings.by_fault(error)
         except Exception as error:
             goal, epoch = self._epoch.goal_id, self._epoch.number
@@ -153,7 +153,7 @@ class Session:
             with suppress(WrongState):
                 if epoch.own_tools:
                     await self._conversation.checks.run_before()
-        except (SpawnError, ExecutorDied, OSError) as error:
+        except (SpawnError, ExecutorFault, OSError) as error:
             self._lifetime.end(endings.by_fault(error))
             return
         epoch.looked.set()
@@ -168,14 +168,9 @@ class Session:
         await within(LAST_MESSAGES_S, self._lifetime.quiet.wait())
         await asyncio.wait([self._draining], timeout=LAST_MESSAGES_S)
         ended = endings.by_exit(
-            code,
-            epoch.core.state,
-            stopping=epoch.stopping,
-            stop_reason=self._lifetime.stop_reason,
-            leave=self._conversation.leave,
-            output=self._output.tail,
-            greeted=epoch.work.greeted,
-        )
+            code, epoch.core.state, stopping=epoch.stopping, stop_reason=self._lifetime.stop_reason,
+            leave=self._conversation.leave, output=self._output.tail, greeted=epoch.work.greeted,
+        )  # fmt: skip
         if ended.reason == endings.OWES_REPLAN:
             epoch.hand_over(WHY["ended"])
         self._lifetime.end(ended)

@@ -13,7 +13,7 @@ import structlog
 from clew_daemon.host.git import program
 from clew_daemon.host.tasks import within
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
+from clew_daemon.processes.executor import ExecutorFault, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.worker import ExecutorPool
 from clew_shared.core.core import Core
@@ -163,7 +163,7 @@ class WorkspaceSnapshots:
             cut_off = tuple(one for one in cut_off if itself or one == done.noted)
             is_first = not self._core.state.snapshots.first  # whatever it was due for
             await record(self._parts, self._core, done, "goal" if is_first else moment, cut_off)
-        except (ExecutorDied, SpawnError, OSError) as error:
+        except (ExecutorFault, SpawnError, OSError) as error:
             failed = time.monotonic() - began > SLOW_S
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:

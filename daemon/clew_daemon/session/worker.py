@@ -20,6 +20,7 @@ from clew_daemon.processes.endings import is_short
 from clew_daemon.processes.executor import (
     ExecutorDied,
     ExecutorProcess,
+    NoView,
     OutOfResources,
     WorkspaceMissingError,
 )
@@ -286,7 +287,7 @@ class ExecutorPool:
                 finally:
                     await executor.end()
             except (SpawnError, OSError) as error:
-                raise ExecutorDied(plain(error)) from error
+                raise NoView(plain(error)) from error
             finally:
                 await asyncio.to_thread(cell_rules.remove_view, self._parts.places, self._goal)
 
@@ -324,8 +325,6 @@ class ExecutorPool:
         """Return what was measured, by one in the goal's place where none was `asked`; nothing if that failed."""
         try:
             return await (asked or (await self.executor()).digest(request))
-        except OutOfResources:
-            raise
         except WorkspaceMissingError:
             pass  # the next action there reports why
         except ExecutorDied as error:

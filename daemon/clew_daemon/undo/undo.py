@@ -16,7 +16,7 @@ from clew_daemon.host.git import program
 from clew_daemon.host.tasks import to_its_end
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
-from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
+from clew_daemon.processes.executor import ExecutorFault, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.pages import event_at
@@ -131,7 +131,7 @@ class WorkspaceVisit:
             failed |= dict.fromkeys(done.left, "") | done.faults
         result = replace(result, failed=failed, removed=removed)
         result = await self._finish(begun, restored, result)
-        with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
+        with contextlib.suppress(VisitFailed, ExecutorFault):  # the next one shows the same
             await self.snapshot("undone")
         return result
 
@@ -201,7 +201,7 @@ async def visit_within(
     executors = ExecutorPool(parts, core.state, core.state.epoch, guard)
     try:
         yield WorkspaceVisit(parts, core, await executors.executor())
-    except (ExecutorDied, SpawnError, OSError) as error:
+    except (ExecutorFault, SpawnError, OSError) as error:
         raise VisitFailed(f"the executor failed: {plain(error)}") from error
     finally:
         await to_its_end(executors.end(), END_S)  # nothing outlives a run that is cancelled now

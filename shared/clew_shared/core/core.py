@@ -179,22 +179,14 @@ class Core(TreeCommands):
     def _refuse(
         self, proposal: Proposal, refusal: Refusal, at: float, done: ActionReport | None = None
     ) -> Verdict:
-        seq = self.emit(
-            ev.ActionBlocked(
-                at=at,
-                epoch=self.state.epoch,
-                tool=proposal.tool,
-                args=proposal.args,
-                signature=proposal.signature,
-                reason=refusal.reason,
-                message=refusal.message,
-                makes_block=refusal.reason if refusal.loop else "",
-                everywhere=refusal.everywhere,
-                counts=refusal.reason == "blocked_action",
-                done=done is not None,
-                attempt=self.state.attempt.number,
-            )
-        )
+        blocked = ev.ActionBlocked(
+            at=at, epoch=self.state.epoch, attempt=self.state.attempt.number,
+            tool=proposal.tool, args=proposal.args, signature=proposal.signature,
+            reason=refusal.reason, message=refusal.message, everywhere=refusal.everywhere,
+            makes_block=refusal.reason if refusal.loop else "",
+            counts=refusal.reason == "blocked_action", done=done is not None,
+        )  # fmt: skip
+        seq = self.emit(blocked)
         if done is not None:
             self._finish(seq, done, at)
         level = self._escalate_proposals(at)
@@ -203,17 +195,11 @@ class Core(TreeCommands):
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
 
     def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge, of: int, at: float) -> None:
-        self.emit(
-            ev.LoopDetected(
-                at=at,
-                loop=loop,
-                signature=proposal.signature,
-                attempt_count=found.attempt,
-                evidence=found.evidence,
-                of=of,
-                steps=found.steps,
-            )
-        )
+        found_loop = ev.LoopDetected(
+            at=at, loop=loop, signature=proposal.signature, attempt_count=found.attempt,
+            evidence=found.evidence, of=of, steps=found.steps,
+        )  # fmt: skip
+        self.emit(found_loop)
 
     def _escalate_proposals(self, at: float) -> Level | None:
         count = self.state.loops.blocked_proposals

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clew_shared.proof.label import WORDS
+from clew_shared.proof.label import WITHOUT_WORK, WORDS
 from clew_shared.record.model import Action, Result
 from clew_shared.record.moment import local, roughly
 from clew_shared.record.scope import EVERYWHERE
@@ -316,11 +316,13 @@ def asks_about(state: State, reason: str) -> Question:
     """Return what a person is asked about a finish that a label refuses; `reason` is the agent's."""
     made = state.proofs.made
     assert made is not None  # noqa: S101 - it was just recorded
-    why = f"the checks pass, but {WORDS[made.label]}: {in_one_line(made.why, FAILURE_CHARS)}"
+    about = f"{WORDS[made.label]} (`{made.label}`)"
+    why = f"the checks pass, but {about}: {in_one_line(made.why, FAILURE_CHARS)}"
     given = "The agent gave no reason"
     if reason:
         given = f"The agent's reason: {in_one_line(reason, FAILURE_CHARS)}"
-    facts = (f"It is about: {_names(made.files)}" if made.files else "", given)
+    without = WITHOUT_WORK.get(made.without_work or "", "")
+    facts = (f"It is about: {_names(made.files)}" if made.files else "", without, given)
     return question(state, why, "proof", "accept_proof", "feedback", facts=facts)
 
 

@@ -26,6 +26,10 @@ WORDS: Mapping[str, str] = {
 """What people read in place of a label; the only such table."""
 ENDS = frozenset(("proven", "checked", "own_tests"))
 """With these a goal ends."""
+WITHOUT_WORK: Mapping[str, str] = {
+    "pass": "Without the rest of its work the checks pass, too: they do not show that the goal is met.",
+    "fail": "Without the rest of its work the checks fail: they test it. Whether rightly is for you to judge.",
+}
 WITHOUT_WORK_S = 60.0
 """Where the checks took longer in the view, they are not run once more only to help a person decide."""
 

@@ -176,7 +176,7 @@ class ActionFinished(GoalEvent, frozen=True):
         action.result, action.exit_code = self.result, self.exit_code
         action.duration_s, action.changed = self.duration_s, self.changed
         if self.touched.own:
-            action.paths = self.touched.paths
+            action.paths, action.judges = self.touched.paths, self.touched.judges
 
     def world_after(self, loops: Loops, signature: str) -> str:
         """Return the name of the world that this outcome leads to (docs/loops.md, Terms).

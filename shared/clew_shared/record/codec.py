@@ -47,7 +47,7 @@ def _decoded(body: bytes, known: Mapping[str, type[_Event]]) -> _Event:
     return known[kind].model_validate_json(body)
 
 
-STATE_VERSION = 29
+STATE_VERSION = 30
 """The version of the stored states' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, an

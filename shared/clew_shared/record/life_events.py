@@ -125,8 +125,12 @@ class GoalRequeued(GoalEvent, frozen=True):
         return rests or (state.ended and self.after == state.rested_seq)
 
     def into(self, state: State) -> None:
+        if made := state.proofs.made:
+            made.refused, made.asked = 0, False
         if self.reopen:
             _reopen(state, crashes=self.lifts)
+        elif self.lifts:
+            state.loops.reset(crashes=True)
         if self.subtask:
             _add_subtask(state, self.subtask)
         state.goal.status = GoalStatus.QUEUED

@@ -57,7 +57,7 @@ class Result(StrEnum):
 class Action:
     """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command.
 
-    `paths` are the first names that it changed, quoted, `judges` the goal's patterns, `run` counts the same step's.
+    `paths` are the first names that it changed, quoted, `judges` those that judge, `run` counts the same step's.
     """
 
     name: str

@@ -128,6 +128,7 @@ class ProofState:
     seq: int = 0
     accepted: str | None = None  # by the goal, or a person
     seconds: float = 0.0
+    without_work: str | None = None
     refused: int = 0
     asked: bool = False
     reason: str = ""

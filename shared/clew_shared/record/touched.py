@@ -17,6 +17,7 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
     foreign: tuple[str, ...] = ()  # before it, while nothing ran
     foreign_total: int = 0
     left: bool = False  # meanwhile something was alive that the goal has left running
+    judges: tuple[str, ...] = ()  # those of `paths`, as plain text, that judge the work
 
     @property
     def own_cut(self) -> bool:

@@ -181,6 +181,8 @@ class AttemptStarted(GoalEvent, frozen=True):
     def into(self, state: State) -> None:
         loops, tried = state.loops, state.attempts
         state.guidance.there = ()
+        if state.proofs.made:
+            state.proofs.made.refused = 0
         begun = taken(AttemptState, self, number=self.attempt, seq=state.seq, place=state.place)
         begun.epoch, begun.from_iteration = state.epoch + 1, state.iteration
         begun.from_actions = state.subtask.actions_total if state.subtask else 0

@@ -243,11 +243,6 @@ def rerun_text(rerun: Mapping[str, Any]) -> str:
     return f"{place} ran {times(rerun['times'])}: {earlier}{runs}, then #{rerun['seqs'][-1]}"
 
 
-def failed_times(count: int, *, continued: bool) -> str:
-    """Return how often a subtask failed: that is counted from 0 again when a person continues its goal."""
-    return f"failed {times(count)}{' since you last continued it' if continued else ''}"
-
-
 _TELLS = re.compile(
     r"error|exception|fail|fatal|not found|no such|denied|cannot|can't|refused|stopped after",
     re.IGNORECASE,

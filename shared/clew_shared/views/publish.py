@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold import EventFold, takes
 from clew_shared.record.model import Action, Goal, Subtask
@@ -75,10 +74,8 @@ def _subtask_view(one: Subtask, actions: bool) -> View:
 
 def action_view(action: Action) -> View:
     """Return an action with the fields of history.jsonl except its output."""
-    paths = plain_paths(action.paths)
-    judges = [path for path in paths if is_judge(path, Patterns(action.judges))]
     own = same(action, "seq", "timestamp", "name", "args", "result", "duration_s", "changed")
-    own |= {"paths": paths, "judges": judges}
+    own |= {"paths": plain_paths(action.paths), "judges": list(action.judges)}
     return own | same(action, "task_idx", "subtask_idx", "epoch", "attempt")
 
 
@@ -111,11 +108,6 @@ class HistoryFold(EventFold[EndedAction]):
         self.flying: dict[int, Action] = {}
         self._at = (0, 0)
         self.loops: list[View] = []
-        self._judges: tuple[str, ...] = ()
-
-    @takes(ev.GoalAccepted)
-    def _accepted(self, _seq: int, event: ev.GoalAccepted) -> None:
-        self._judges = event.spec.judges
 
     @takes(ev.SubtaskStarted, ev.TreeEdited)
     def _moved(self, _seq: int, event: ev.SubtaskStarted | ev.TreeEdited) -> None:
@@ -138,5 +130,4 @@ class HistoryFold(EventFold[EndedAction]):
         if (action := self.flying.pop(event.of, None)) is None:
             return None
         event.end(action)
-        action.judges = self._judges
         return action, seq

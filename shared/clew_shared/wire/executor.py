@@ -18,6 +18,7 @@ from clew_shared.wire.framing import WireMessage, encode, reader
 
 LINE_BYTES_MAX = 1024 * 1024
 
+DIFF_CHARS = 4_000  # of the change of what judges that an agent is told
 RESTORE_MAX = 200  # How many entries one request restores: names have up to 16 KiB when quoted
 
 ToolResult = Literal["success", "failure", "error", "timeout"]

@@ -89,7 +89,8 @@ SentEntry = Annotated[
 
 _SENT = {
     "description", "status", "tasks", "subtasks", "attempts", "last_failure", "actions_total", "actions", "steps",
-    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx", "subtask_idx", "epoch",
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "judges", "task_idx", "subtask_idx",
+    "epoch", "attempt",
 }  # fmt: skip
 """The fields of the tree's parts that are sent."""
 

@@ -236,7 +236,7 @@ METHODS = {re.sub(r"(?<=.)(?=[A-Z])", "_", shape.__name__).lower(): shape for sh
 
 def parse(line: bytes) -> dict[str, Any]:
     """Read one line as a JSON object, lone surrogates, which UTF-8 has none of, as `?`; raises `ProtocolError`."""
-    if len(line) > LINE_BYTES_MAX:
+    if len(line.rstrip(b"\n")) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
         text = line.decode().strip(" \t\r\n")

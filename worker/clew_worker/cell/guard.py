@@ -222,7 +222,9 @@ def _furnish(box: sandbox.Box) -> sandbox.Box:
         try:
             namespaces.overlay(spec.cwd, *spec.overlay, userns=box.report.userns)
         except OSError as error:
-            raise CellStartError("sandbox", f"no overlay: {error.strerror}") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
+            what = f"no overlay: {error.strerror}"
+            raise CellStartError("resources" if full else "sandbox", what) from error
         box = replace(box, spec=spec.model_copy(update={"stands_on": None}))
     if spec.sandbox.mode != "off":
         box.close_off()

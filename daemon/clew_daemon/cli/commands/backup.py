@@ -191,8 +191,6 @@ def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
         done.note, is_behind = _compared(ledger, part) if ledger.exists() else ("", False)
         if is_behind and not unasked:
             print(clean(done.note))
-            if not parameters.can_ask():
-                raise CliError("nothing was changed: no terminal to ask on; --yes restores it")
             if not parameters.confirmed(QUESTION):
                 raise CliError("nothing was changed")
         aside = _put_in_place(part, ledger)

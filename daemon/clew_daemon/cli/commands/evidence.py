@@ -93,10 +93,6 @@ SAYS_NOT = (
 SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
 _MOMENTS = ("before the work", "at the finish", "without these changes")
 _KINDS = {"home": "in its HOME", "git": "of git", "process": "running"}
-_WITHOUT = {
-    "pass": "Without the rest of its work the checks pass, too: they do not show that the goal is met.",
-    "fail": "Without the rest of its work the checks fail: they test it. Whether rightly is for you to judge.",
-}
 _DECIDE = (
     "Does the goal ask for these changes, for example because what is tested gets another name or result? Then accept "
     "them. If a test now asks for less, is skipped, or expects a wrong result, send the work back with what is wrong."
@@ -145,7 +141,7 @@ def proof_lines(state: State, known: ProofState, made: ProofMade, reason: str) -
     said = label.words(made.label, "", known.accepted)
     named = "" if said.startswith(made.label) else f"{made.label}: "
     yield [("label: ", "bold"), (f"{named}{said}", "")]
-    without = _WITHOUT.get(made.without_work or "", "")
+    without = label.WITHOUT_WORK.get(made.without_work or "", "")
     for what, text in (("why: ", made.why), ("", without), ("the agent's reason: ", reason)):
         if text:
             yield [(what, "bold"), (clean(text), "")]

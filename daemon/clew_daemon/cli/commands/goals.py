@@ -20,6 +20,7 @@ from clew_daemon.reading.output import RESULT_STYLE, Line, columns
 from clew_daemon.reading.queries import all_goals, goal_state, one_goal
 from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.goal_view import GoalList, OneGoal
+from clew_daemon.record.goal_words import fresh_start
 from clew_shared.record.moment import local
 
 RECENT = 10  # how many goals that have ended the list shows
@@ -70,8 +71,10 @@ def history(instance: Instance, goal: str, limit: int) -> Shown:
     again = any(one.get("attempt", 1) > 1 for one in found)
     lines = columns([_action_row(action, attempt=again) for action in found])
     lines = lines or [[("no finished actions yet", "dim")]]
-    shown = [*parameters.earlier_lines(more), *lines]
-    return {"goal": goal, "actions": found, "more": more}, shown
+    starts = one_goal(instance, goal)["goal"]["attempts"]
+    why = [[(clean(word + text), "dim")] for one in starts for word, text in fresh_start(one)]
+    shown = [*parameters.earlier_lines(more), *lines, *why]
+    return {"goal": goal, "actions": found, "more": more, "attempts": starts}, shown
 
 
 def _action_row(action: Action, *, attempt: bool) -> Line:

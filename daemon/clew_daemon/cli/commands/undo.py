@@ -71,8 +71,8 @@ def _coloured(line: views.DiffLine) -> str:
 def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json: bool) -> None:
     """Restore what a goal, or one of its subtasks, has changed in the workspace.
 
-    It shows what it will do, and asks. The same command again reverts the undo, if nothing else is left to undo. With
-    --json and without --yes it only shows.
+    It shows what it will do, and asks, if it is on a terminal. The same command again reverts the undo, if nothing else
+    is left to undo. With --json and without --yes it only shows.
 
     An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
@@ -84,8 +84,6 @@ def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json:
         answer = _ask(instance, **meant, perform=yes)
         text = done_lines(answer, again, shown=False)
     else:
-        if not parameters.can_ask():
-            raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
         answer, text = _converse(instance, meant, again)
     failed = bool(answer["moved"] or answer["failed"] or answer["changed"])
     if (yes or not as_json) and not answer["restored"]:  # and should have

@@ -23,7 +23,8 @@ from clew_shared.snapshots.entries import Change, Entry
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import listed
 from clew_shared.snapshots.store import FILES, GitFailedError, SnapshotStore, StoreError
-from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
+from clew_shared.text.redact import redact
+from clew_shared.wire.executor import DIFF_CHARS, LookDone, LookRequest, ViewRequest
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.proof import sources, tools
 from clew_worker.executor.snapshots.index import Index
@@ -36,7 +37,7 @@ LOOK_S = 60.0
 _DIFF = ("diff-tree", "-r", "--no-renames", f"--relative={FILES}/")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 NAMES_MAX = 500  # How many names of each kind an answer has; the view finds all of them itself
-DIFF_CHARS, _DIFF_FILES = 4_000, 20
+_DIFF_FILES = 20
 _FILE_BYTES, _TEXT_BYTES, _ALL_BYTES = 2 << 20, 64 << 10, 64 << 20
 
 
@@ -154,6 +155,7 @@ def diff(store: SnapshotStore, base: str, end: str, paths: list[str]) -> str:
     names = [f"{FILES}/{path}" for path in paths[:_DIFF_FILES]]
     options = ("-p", "--no-ext-diff", "--no-textconv", "--no-color", base, end)
     text = store.run(*_DIFF, *options, "--", *names).decode(errors="replace")
+    text = redact(text[: 2 * DIFF_CHARS])  # a key that is cut in two has no shape any more
     return text if len(text) <= DIFF_CHARS else f"{text[: DIFF_CHARS - 12]}\n(cut off)\n"
 
 

@@ -244,7 +244,7 @@ def run_cmd(
     return ToolOutcome("failure" if code else "success", output, code)
 
 
-def wait(context: ToolContext, seconds: float) -> ToolOutcome:
+def wait(context: ToolContext, seconds: float, why: str = "") -> ToolOutcome:  # noqa: ARG001
     context.wire.pause(min(seconds, context.timeout_s))
     return ToolOutcome("success", "")
 
