@@ -181,7 +181,8 @@ class Proving:
     async def _again(self, take: rules.Take, seen: Seen, tree: str) -> dict[str, Run]:
         """Run the checks in a view of the workspace; raises ExecutorDied, and NoView where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
-        is_kept, run, checks = take == "kept", self._checks.run_in, state.spec.checks
+        is_kept = take == "kept"
+        run, checks = self._checks.run_in, state.spec.checks
         for process in _acting(self._epoch, left=True):
             with contextlib.suppress(psutil.Error):
                 process.kill()
