@@ -136,9 +136,8 @@ def completed(state: State, at: float, summary: str, label: str) -> ev.GoalEnded
 def _answer(
     accepted: bool, failing: Iterable[FailingCheck] = (), left: Iterable[str] = (), message: str = ""
 ) -> Finished:  # fmt: skip
-    checks, still_open = tuple(failing), tuple(left)
     return Finished(
-        accepted=accepted, failing_checks=checks, open_subtasks=still_open, message=message
+        accepted=accepted, failing_checks=tuple(failing), open_subtasks=tuple(left), message=message
     )
 
 

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import hashlib
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -103,9 +105,8 @@ class Proving:
                 made = self._unknown(str(error))
         if made is not None:
             tree = made.tree or epoch.core.state.snapshots.last  # which a person can accept
-            took, world = round(time.monotonic() - began, 3), made.world or tree
-            more = {"at": time.time(), "seconds": took, "tree": tree, "world": world}
-            event = made.model_copy(update=more)
+            more = {"at": time.time(), "seconds": round(time.monotonic() - began, 3), "tree": tree}
+            event = made.model_copy(update=more | {"world": made.world or tree})
             await epoch.decide(lambda core: core.emit(event))
         return epoch.core.state.proofs.made
 
@@ -196,14 +197,16 @@ class Proving:
             done = await executor.prepare(request)
             if done.fault:
                 raise NoView(f"no view could be made: {done.fault}")
-            place = view_of(self._epoch.parts.places, self._epoch.goal_id) if source else ""
-            copy = f"{place}/copy" if source else ""  # where commands would name the workspace
-            named = {name: cmd.replace(source, copy) for name, cmd in checks.items()}
-            if setup := state.spec.setup.replace(source, copy):
+            copy = (
+                f"{view_of(self._epoch.parts.places, self._epoch.goal_id)}/copy" if source else ""
+            )
+            workspace = rf"{re.escape(source)}(?![\w.-])" if source else "(?!)"
+            moved = partial(re.sub, workspace, lambda _: copy)  # where commands name it
+            if setup := moved(state.spec.setup):
                 ready = await run(executor, "setup", setup)
                 if not ready.passed:
                     raise NoView(f"`setup` fails in the view: {_end(ready)}")
-            return {name: await run(executor, name, cmd, fresh=True) for name, cmd in named.items()}
+            return {n: await run(executor, n, moved(cmd), fresh=True) for n, cmd in checks.items()}
 
     def _basis(self, tree: str) -> dict[str, Any]:
         state, proof = self._epoch.core.state, self._epoch.settings.proof
