@@ -189,10 +189,9 @@ def _replaced(instance: Instance, file: Path, unasked: bool) -> Verified:
         done = verified_copy(file, part)
         done.file = str(file.absolute())
         done.note, is_behind = _compared(ledger, part) if ledger.exists() else ("", False)
-        if is_behind and not unasked:
-            print(clean(done.note))
-            if not parameters.confirmed(QUESTION):
-                raise CliError("nothing was changed")
+        asks = is_behind and not unasked
+        if asks and not parameters.confirmed(f"{clean(done.note)}\n{QUESTION}"):
+            raise CliError("nothing was changed")
         aside = _put_in_place(part, ledger)
         # killed after this, the next start asks what is missing
     done.aside = str(aside) if aside else None
