@@ -63,6 +63,7 @@ def reasons(clew, goal):
 
 WAYS = {
     "it said twice that it was done, but these checks fail: right": [WRONG, FINISH, FINISH],
+    "it said twice that it was done": [WRONG, *[calls(("complete_subtask", {"summary": "x"}))] * 2],
     "I cannot do it": [WRONG, GIVES_UP],
     "it proposed refused actions again 3 times": [FAILS] * 6,
     "its 3 turns were used up": [WRONG, LOOK, LOOK],
@@ -77,9 +78,7 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
     iterations = 3 if "turns" in reason else 15
     with LlmOfAttempts(script, [RIGHT, FINISH]) as llm:
         goal = begun(clew, llm, iterations=iterations)
-        clew.wait(
-            "worker.exited", goal=goal, epoch=2
-        )  # the cost of the last turn comes after its end
+        clew.wait("worker.exited", goal=goal, epoch=2)  # the last turn's cost comes after its end
     assert [line[: len(reason)] for line in reasons(clew, goal)] == [reason]
     view = clew.goal(goal)
     assert (view["restarts"], view["epoch"]) == (0, 2)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from terminal import on_terminal
 
 from clew_daemon.cli.commands.verify import check_ledger
 
@@ -96,6 +97,9 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     (clew.home / "state").chmod(0o700)
     assert clew.state(goal)["goal"]["status"] == "completed"
 
+    command, no = clew.command("restore", str(clew.folder / "copy.db")), ("[y/N]: ", "n\n")
+    env = clew.environment() | {"TERM": "xterm"}
+    assert "nothing was changed" in on_terminal(command, env, 80, answers=[no], code=1)
     told = restored(clew)
     assert told["note"].startswith("recorded after the backup: ")
     assert [g["id"] for g in told["goals_lost"]] == [lost]

@@ -214,7 +214,9 @@ class Housekeeping:
         sweep_s = self._daemon.settings.daemon.sweep_s
         self.run(tasks.repeat("ledger", LOOK_EVERY_S, self._watch.look))
         self.run(tasks.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
-        self.run(tasks.repeat("retention", RETENTION_EVERY_S, self._forget))
+        kept_s = self._daemon.settings.ledger.keep_days * 86_400
+        every_s = min(RETENTION_EVERY_S, max(1.0, kept_s))
+        self.run(tasks.repeat("retention", every_s, self._forget))
         self.run(tasks.repeat("prune", PRUNE_EVERY_S, self._prune))
         if notifier.watchdog_interval_s:
             self.run(self._feed_watchdog(notifier, notifier.watchdog_interval_s))

@@ -129,9 +129,9 @@ def earlier_lines(more: object) -> list[Line]:
 
 
 def confirmed(question: str) -> bool:
-    """Ask, if both ends are a terminal, else the answer is yes; Ctrl-C and Ctrl-D at the prompt are a no."""
+    """Ask who is at a terminal, else the answer is yes; Ctrl-C and Ctrl-D at the prompt are a no."""
     try:
-        return not (sys.stdin.isatty() and sys.stdout.isatty()) or click.confirm(question)
+        return not sys.stdin.isatty() or click.confirm(question, err=not sys.stdout.isatty())
     except click.Abort:
         print()
         return False

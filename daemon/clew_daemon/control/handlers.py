@@ -185,7 +185,9 @@ class ControlHandlers:
                 raise ControlError(f"{goal}: {error}") from None
             if tree != made.tree:
                 how = f"`clew feedback {goal} …` lets it go on"
-                raise ControlError(f"{goal}: the workspace has changed since it was shown; {how}")
+                changed = "the workspace has changed since it was shown"
+                why = changed if made.tree else "no snapshot shows what would be accepted"
+                raise ControlError(f"{goal}: {why}; {how}")
             at, state, why = time.time(), core.state, redact(why)
             accepted = ev.ProofAccepted(at=at, world=made.world, tree=made.tree, why=why)
             ended = completed(state, at, state.summary, made.label)

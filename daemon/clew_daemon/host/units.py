@@ -281,14 +281,9 @@ def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> t
     nothing = subprocess.DEVNULL
     try:
         done = subprocess.run(
-            command,
-            env=env,
-            stdin=nothing,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+            command, env=env, stdin=nothing, capture_output=True, text=True,
+            timeout=within_s, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
     fault = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]

@@ -42,6 +42,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Judged, Noted
 from clew_shared.wire.executor import ActionDone, RunRequest
 
+NAME_CHARS = 500  # A longer path takes too long to be judged by its name
 HINT_S = 2.0  # How long a question waits for a look at the paths that a step has named
 CHANGED_S = 20.0  # How long a question waits for the names of the files that a step has changed
 CUT_OFF = ActionOutcome(
@@ -256,7 +257,8 @@ class Actions:
         """Return what an action has touched, with which of it judges by its name."""
         proof, judges = self._epoch.settings.proof, self._epoch.core.state.spec.judges
         known = Patterns((*proof.judges, *judges), proof.ignore)
-        found = tuple(path for path in plain_paths(touched.paths) if is_judge(path, known))
+        names = (path for path in plain_paths(touched.paths) if len(path) <= NAME_CHARS)
+        found = tuple(path for path in names if is_judge(path, known))
         return touched.model_copy(update={"judges": found}) if found else touched
 
 

@@ -15,7 +15,6 @@ import psutil
 import structlog
 
 from clew_daemon.host.git import program
-from clew_daemon.processes.cell_rules import view_of
 from clew_daemon.processes.children import is_proc_ours
 from clew_daemon.processes.executor import ExecutorDied, ExecutorFault, NoView
 from clew_daemon.record.pages import event_at
@@ -40,6 +39,7 @@ log = structlog.get_logger()
 FILES_SHOWN = 20
 OUTPUT_CHARS = 1_500
 COMMAND_CHARS = 80
+NO_OVERLAY = "no overlay: "  # begins what a cell says that could mount none
 
 
 class Proving:
@@ -101,12 +101,10 @@ class Proving:
                 made = await self._made(reason)
             except (ExecutorDied, NoView) as error:
                 await epoch.executors.died(str(error))
-                self._never = getattr(error.__cause__, "reason", "") == "sandbox"
                 made = self._unknown(str(error))
         if made is not None:
-            tree = made.tree or epoch.core.state.snapshots.last  # which a person can accept
-            more = {"at": time.time(), "seconds": round(time.monotonic() - began, 3), "tree": tree}
-            event = made.model_copy(update=more | {"world": made.world or tree})
+            took = round(time.monotonic() - began, 3)
+            event = made.model_copy(update={"at": time.time(), "seconds": took})
             await epoch.decide(lambda core: core.emit(event))
         return epoch.core.state.proofs.made
 
@@ -128,7 +126,7 @@ class Proving:
         if self._theirs:
             look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if look.fault:
-            return self._unknown(look.fault)
+            return self._unknown(look.fault, tree=tree)
         left = filter(None, map(_command_line, _acting(self._epoch, left=True)))
         seen = replace(look.seen, alive=(*look.seen.alive, *left))
         spec = state.spec  # which a person may have edited
@@ -137,7 +135,13 @@ class Proving:
         known = state.proofs.made
         if known and known.world == world and known.label != "unknown":
             return None
-        made = await self._labelled(seen, tree)
+        try:
+            made = await self._labelled(seen, tree)
+        except (ExecutorDied, NoView) as error:
+            await self._epoch.executors.died(str(error))
+            is_needed = self._epoch.settings.proof.view == "overlay"
+            self._never = is_needed and str(error).startswith(NO_OVERLAY)
+            made = self._unknown(str(error), seen)
         diff = redact(look.diff)[:DIFF_CHARS]
         more = {"tree": tree, "world": world, "diff": diff, "reason": redact(reason)}
         return made.model_copy(update=more)
@@ -187,7 +191,8 @@ class Proving:
         for process in _acting(self._epoch, left=True):
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        async with self._epoch.executors.view(settings.proof.view) as (executor, source):
+        view = self._epoch.executors.view(settings.proof.view)
+        async with view as (executor, source, copy):
             request = ViewRequest(
                 take="judges" if is_kept else take, may_change=state.spec.tests if is_kept else (),
                 settings=take != "work" and bool(seen.new_tools or seen.tools or seen.git),
@@ -197,10 +202,7 @@ class Proving:
             done = await executor.prepare(request)
             if done.fault:
                 raise NoView(f"no view could be made: {done.fault}")
-            copy = (
-                f"{view_of(self._epoch.parts.places, self._epoch.goal_id)}/copy" if source else ""
-            )
-            workspace = rf"{re.escape(source)}(?![\w.-])" if source else "(?!)"
+            workspace = rf"(?<![\w.}}*~)\]-]){re.escape(source)}(?![\w.-])" if source else "(?!)"
             moved = partial(re.sub, workspace, lambda _: copy)  # where commands name it
             if setup := moved(state.spec.setup):
                 ready = await run(executor, "setup", setup)
@@ -216,10 +218,12 @@ class Proving:
             "since": state.snapshots.first_at,
         }  # fmt: skip
 
-    def _unknown(self, why: str) -> snap.ProofMade:
-        made = self._event(Proof("unknown", (), why), Evidence(finish=self._checks.finish))
+    def _unknown(self, why: str, seen: Seen | None = None, tree: str = "") -> snap.ProofMade:
+        found = Proof("unknown", seen.files if seen else (), why)
+        made = self._event(found, Evidence(finish=self._checks.finish), seen)
         steps = self._epoch.kind == "runbook"  # a person's own words
-        return made.model_copy(update={"accepted": "goal" if steps else None})
+        accepted = "goal" if steps else None
+        return made.model_copy(update={"accepted": accepted, "tree": tree, "world": tree})
 
     def _event(self, found: Proof, runs: Evidence, seen: Seen | None = None) -> snap.ProofMade:
         view, failing = runs.views.get("judges", {}), runs.failing("judges")

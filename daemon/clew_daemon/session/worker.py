@@ -273,8 +273,8 @@ class ExecutorPool:
             await self._end_it()
 
     @contextlib.asynccontextmanager
-    async def view(self, kind: str) -> AsyncIterator[tuple[ExecutorProcess, str]]:
-        """Enter a view of the workspace, with where it is to be copied from; what was left running ends first."""
+    async def view(self, kind: str) -> AsyncIterator[tuple[ExecutorProcess, str, str]]:
+        """Enter a view of the workspace, with what is to be copied and to where; what was left running ends first."""
         await self.cut_off()
         async with self._lock:
             try:
@@ -283,7 +283,7 @@ class ExecutorPool:
                 )
                 executor, source = await self._in_view(place, kind)
                 try:
-                    yield executor, source
+                    yield executor, source, f"{place}/copy"
                 finally:
                     await executor.end()
             except (SpawnError, OSError) as error:

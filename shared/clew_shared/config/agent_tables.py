@@ -214,9 +214,4 @@ class AgentSettings(Table):
                     f"agent {name!r} has no model; set one in [agents.{name}] of {config}, as in "
                     f'`model = "qwen2.5-coder:7b"` (its `base_url` is {url}), or name another agent'
                 )
-            case CliAgentSettings(model="", base_url=url) if url:
-                return (
-                    f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of {config} "
-                    f"to the model's name at {url}"
-                )
         return None

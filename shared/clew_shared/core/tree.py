@@ -201,8 +201,7 @@ class TreeCommands(GoalJournal):
         """Count a `finish` that came too early; the same checks twice in one world end the attempt."""
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
         refused = self.state.loops.refused
-        has_attempts = self.limits.attempts > 1 and self._is_in_progress()
-        if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
+        if self.limits.attempts > 1 and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
             return self.fail(f"it said twice that it was done, but these checks fail: {names}", at)
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):

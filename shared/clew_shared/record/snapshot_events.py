@@ -174,6 +174,7 @@ class ProofRefused(GoalEvent, frozen=True):
         if made := state.proofs.made:
             made.refused += 1
             made.asked, made.reason = self.asked, self.reason
+        state.resume_last()
 
 
 class ProofAccepted(GoalEvent, frozen=True):

@@ -325,6 +325,11 @@ class State:
                     return t, s
         return None
 
+    def resume_last(self) -> None:
+        """Have the last subtask go on where all were ended, unless it is a step of a runbook: the goal is not."""
+        if self.subtask and self.task and not (self.subtask.steps or self.open_subtasks()):
+            self.subtask.status = self.task.status = StepStatus.IN_PROGRESS
+
     @property
     def has_follow_up(self) -> bool:
         """Return whether a person gave feedback after the end of a completed goal, which may be reopened for it."""

@@ -226,3 +226,4 @@ class FinishRefused(GoalEvent, frozen=True):
             same_checks=before.same_checks + 1 if same_checks else 1,
             unseen=unseen,
         )
+        state.resume_last()

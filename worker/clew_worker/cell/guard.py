@@ -222,8 +222,8 @@ def _furnish(box: sandbox.Box) -> sandbox.Box:
         try:
             namespaces.overlay(spec.cwd, *spec.overlay, userns=box.report.userns)
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
-            what = f"no overlay: {error.strerror}"
+            full = is_shortage(error) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+            what = f"no {'room for an ' if full else ''}overlay: {error.strerror}"
             raise CellStartError("resources" if full else "sandbox", what) from error
         box = replace(box, spec=spec.model_copy(update={"stands_on": None}))
     if spec.sandbox.mode != "off":

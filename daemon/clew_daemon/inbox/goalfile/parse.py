@@ -73,14 +73,9 @@ def parse(
         free = (f"done_{number}" for number in count(1) if f"done_{number}" not in checks)
         checks[next(free)] = command
     return GoalFile(
-        description=body.description,
-        notes=body.notes,
-        done_when=body.done_when,
-        tasks=tuple(body.tasks),
-        lines=head.lines,
-        unknown_keys=head.unknown_keys,
-        **head.values,
-    )
+        description=body.description, notes=body.notes, done_when=body.done_when,
+        tasks=tuple(body.tasks), lines=head.lines, unknown_keys=head.unknown_keys, **head.values,
+    )  # fmt: skip
 
 
 def tasks_of(raw: bytes) -> tuple[PlannedTask, ...]:
