@@ -91,16 +91,14 @@ def test_2_the_checks_run_once_before_the_first_action(clew, worked):
 
 @pytest.mark.parametrize("view", ["auto", "copy"])
 def test_3_what_a_check_writes_in_the_view_is_thrown_away(clew, worked, tmp_path, view):
-    other = f"x{tmp_path}/project"  # which only ends like the workspace
-    check = f"other={other}; [ ${{#other}} = {len(other)} ] && echo x >> seen.log; sh {tmp_path}/project/run_tests.sh"
+    place = f"{tmp_path}/project"
+    check = f"echo x >> seen.log; sh {place}/run_tests.sh || env -C{place} sh run_tests.sh"
     cheat = 'echo "true # other" > run_tests.sh'
     _, (answer,) = worked(cheat, check=check, config={"proof.view": view})
     assert answer["label"] == "changed_tests"
-    folder = tmp_path / "project"
-    assert (folder / "run_tests.sh").read_text() == "true # other\n"
-    assert "[ " not in (folder / "run_tests.sh").read_text()
+    assert (tmp_path / "project/run_tests.sh").read_text() == "true # other\n"
     mounts = subprocess.run(["cat", "/proc/mounts"], capture_output=True, text=True, check=True)
-    assert str(folder) not in mounts.stdout
+    assert place not in mounts.stdout
 
 
 # -- labels (4 to 10)
@@ -304,7 +302,8 @@ def test_12_with_a_reason_a_person_is_asked(clew, worked):
 
 
 def test_13_the_same_label_twice_in_the_same_world_asks_after_the_last_attempt(clew, worked):
-    goal, _ = worked(CHEAT, script=ENDS + ENDS, count=4, front="attempts: 2\n")
+    done = "call('complete_subtask', success=True)\n"
+    goal, _ = worked(CHEAT, script=2 * (done + ENDS), count=4, front="attempts: 2\n")
     clew.wait("goal.blocked", goal=goal)
     assert clew.goal(goal)["status"] == "blocked"
 

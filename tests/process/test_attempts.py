@@ -82,7 +82,6 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
     assert [line[: len(reason)] for line in reasons(clew, goal)] == [reason]
     view = clew.goal(goal)
     assert (view["restarts"], view["epoch"]) == (0, 2)
-    assert not clew.seen("worker.restarting", goal=goal)
     assert view["tokens"] == (len(llm.of(1)) + 2) * TURN_TOKENS  # no question is asked in vain
 
 

@@ -63,6 +63,8 @@ def test_a_subtask_lies_between_the_snapshots_around_its_actions():
     goal.end()
     goal.start(1)
     between = goal.snapshot()
+    goal.end()
+    goal.add(ev.FinishRefused(failing=("hot",), resumes=True))  # it goes on
     goal.act()
     assert Spans(goal.rows).of(None).first == first
     assert goal.span(0) == (first, between)

@@ -131,7 +131,9 @@ def earlier_lines(more: object) -> list[Line]:
 def confirmed(question: str) -> bool:
     """Ask who is at a terminal, else the answer is yes; Ctrl-C and Ctrl-D at the prompt are a no."""
     try:
-        return not sys.stdin.isatty() or click.confirm(question, err=not sys.stdout.isatty())
+        out = sys.stdout.isatty()
+        asks = sys.stdin.isatty() and (out or sys.stderr.isatty())
+        return not asks or click.confirm(question, err=not out)
     except click.Abort:
         print()
         return False

@@ -167,13 +167,9 @@ class Actions:
             epoch.work.said = ""
             await self._tell_allowed(verdict)
             request = RunRequest(
-                seq=verdict.seq,
-                tool=p.tool,
-                args=p.args,
-                timeout_s=timeout_s,
-                limit=limit,
+                seq=verdict.seq, tool=p.tool, args=p.args, timeout_s=timeout_s, limit=limit,
                 output_bytes=epoch.settings.limits.output_bytes,
-            )
+            )  # fmt: skip
             done = await executor.run(request, epoch.work.hear)
         except WorkspaceMissingError as error:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)

@@ -39,6 +39,7 @@ log = structlog.get_logger()
 FILES_SHOWN = 20
 OUTPUT_CHARS = 1_500
 COMMAND_CHARS = 80
+BEFORE = r"""(?:(?<![\w.}*~)\]-])|(?<=[\s"']-\w)|(?<=:-))"""  # a path begins: after `-C`, too
 NO_OVERLAY = "no overlay: "  # begins what a cell says that could mount none
 
 
@@ -101,7 +102,7 @@ class Proving:
                 made = await self._made(reason)
             except (ExecutorDied, NoView) as error:
                 await epoch.executors.died(str(error))
-                made = self._unknown(str(error))
+                made = self._unknown(str(error), tree=epoch.core.state.snapshots.last)
         if made is not None:
             took = round(time.monotonic() - began, 3)
             event = made.model_copy(update={"at": time.time(), "seconds": took})
@@ -202,8 +203,8 @@ class Proving:
             done = await executor.prepare(request)
             if done.fault:
                 raise NoView(f"no view could be made: {done.fault}")
-            workspace = rf"(?<![\w.}}*~)\]-]){re.escape(source)}(?![\w.-])" if source else "(?!)"
-            moved = partial(re.sub, workspace, lambda _: copy)  # where commands name it
+            own = rf"{BEFORE}{re.escape(source)}(?![\w.-])" if source else "(?!)"
+            moved = partial(re.sub, own, lambda _: copy)  # where commands name it
             if setup := moved(state.spec.setup):
                 ready = await run(executor, "setup", setup)
                 if not ready.passed:

@@ -32,7 +32,7 @@ Subtask = tuple[int, str, int]
 
 _TREE = (
     *(ev.GoalAccepted, ev.GoalRequeued, ev.Planned, ev.TreeEdited, ev.GoalEnded, ev.Escalated),
-    *(ev.SubtaskStarted, ev.SubtaskFailed, ev.SubtaskEnded),
+    *(ev.SubtaskStarted, ev.SubtaskFailed, ev.SubtaskEnded, ev.FinishRefused, ev.ProofRefused),
 )
 
 

@@ -182,11 +182,11 @@ def turns_left(state: State, limits: Limits) -> TurnsLeft | None:
     return replace(first, turns=max(first.turns, 1))
 
 
-def may_start_over(state: State, limits: Limits) -> bool:
+def may_start_over(state: State, limits: Limits, *, resumes: bool = False) -> bool:
     """Return whether another attempt at the current subtask may follow the present one."""
     at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.plan.replan_required
     is_open = state.subtask is not None and state.subtask.status == StepStatus.IN_PROGRESS
-    return at_work and is_open and state.attempt.number < limits.attempts
+    return at_work and (is_open or resumes) and state.attempt.number < limits.attempts
 
 
 def iterations_used_up(state: State, limits: Limits) -> bool:

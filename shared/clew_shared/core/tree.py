@@ -199,9 +199,11 @@ class TreeCommands(GoalJournal):
         self, failing: tuple[str, ...], at: float, *, own_tools: bool
     ) -> Level | None:
         """Count a `finish` that came too early; the same checks twice in one world end the attempt."""
-        self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
+        resumes = self._resumes()
+        self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools, resumes=resumes))
         refused = self.state.loops.refused
-        if self.limits.attempts > 1 and refused.same_checks >= SAME_CHECKS_MAX:
+        has_attempts = self.limits.attempts > 1 and self._is_in_progress()
+        if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
             return self.fail(f"it said twice that it was done, but these checks fail: {names}", at)
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):
@@ -216,12 +218,13 @@ class TreeCommands(GoalJournal):
         """
         made = self.state.proofs.made
         assert made is not None  # noqa: S101 - it was just recorded
-        again = made.refused + 1 >= REFUSED_MAX
-        ends = again and self._is_in_progress() and may_start_over(self.state, self.limits)
+        again, resumes = made.refused + 1 >= REFUSED_MAX, self._resumes()
+        ends = again and may_start_over(self.state, self.limits, resumes=resumes)
         asks = bool(reason) or (again and not ends)
         refused = ev.ProofRefused(
-            at=at, label=made.label, files=made.files, why=made.why, reason=reason, asked=asks
-        )
+            at=at, label=made.label, files=made.files, why=made.why,
+            reason=reason, asked=asks, resumes=resumes,
+        )  # fmt: skip
         self.emit(refused)
         if asks:
             self.ask(asks_about(self.state, reason), at)
@@ -229,6 +232,11 @@ class TreeCommands(GoalJournal):
         if ends:
             self.start_over(f"it said twice that it was done, but {WORDS[made.label]}", at)
         return None
+
+    def _resumes(self) -> bool:
+        """Return whether an agent with attempts has ended all subtasks: then the last goes on."""
+        has_attempts = self.limits.attempts > 1 and not self.runbook
+        return has_attempts and not (self.state.ended or self.state.open_subtasks())
 
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
         """End the attempt, or count a failure of the subtask where it was the last; a runbook's step may run again."""

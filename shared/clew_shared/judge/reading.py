@@ -75,14 +75,14 @@ COMMANDS: Final = ("command", "cmd", "script")
 STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 # A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
 _TEMPORARY: Final = (
-    *("429", " 502", " 503", " 504", "too many requests", "rate limit", "rate_limit", "ratelimit"),
+    *("429", "too many requests", "rate limit", "rate_limit", "ratelimit"),
     *("bad gateway", "unavailable", "temporar", "timed out", "timeout", "time-out", "econn"),
     *("connection refused", "connection reset", "connection closed", "try again"),
     *("could not get lock", "lock is held", "lock held", "holds the lock", "is locked"),
 )
 # … or names a status of 5xx, and is no test of a program that gives one.
 _SERVER_FAULT: Final = re.compile(
-    r"internal server error"
+    r"internal server error| 50[234]\b"
     r"|(?:http|status|error|code|returned)[^\w\n]{0,3}(?:[\d.]{1,3} |code\W{1,3})?5(?:0\d|1[01]|2\d)\b"
 )
 # An answer that says one of these may be another one later, whatever the agent does.

@@ -169,12 +169,14 @@ class ProofRefused(GoalEvent, frozen=True):
     why: str = ""
     reason: str = ""  # the agent's, for its changes of tests
     asked: bool = False  # a person is asked
+    resumes: bool = False  # the last subtask goes on
 
     def into(self, state: State) -> None:
         if made := state.proofs.made:
             made.refused += 1
             made.asked, made.reason = self.asked, self.reason
-        state.resume_last()
+        if self.resumes:
+            state.resume_last()
 
 
 class ProofAccepted(GoalEvent, frozen=True):

@@ -326,8 +326,8 @@ class State:
         return None
 
     def resume_last(self) -> None:
-        """Have the last subtask go on where all were ended, unless it is a step of a runbook: the goal is not."""
-        if self.subtask and self.task and not (self.subtask.steps or self.open_subtasks()):
+        """Have the last subtask go on: all were ended, and the goal is not reached."""
+        if self.subtask and self.task:
             self.subtask.status = self.task.status = StepStatus.IN_PROGRESS
 
     @property

@@ -209,6 +209,7 @@ class FinishRefused(GoalEvent, frozen=True):
 
     failing: tuple[str, ...] = ()
     own_tools: bool = False  # the agent may have worked where clew cannot see it
+    resumes: bool = False  # the last subtask goes on
 
     def into(self, state: State) -> None:
         """Count refused finishes with the same files, or with no action in between that clew could see."""
@@ -226,4 +227,5 @@ class FinishRefused(GoalEvent, frozen=True):
             same_checks=before.same_checks + 1 if same_checks else 1,
             unseen=unseen,
         )
-        state.resume_last()
+        if self.resumes:
+            state.resume_last()

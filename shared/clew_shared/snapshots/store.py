@@ -113,13 +113,9 @@ class SnapshotStore:
         """Start git with pipes to it and from it; raises StoreError where it cannot be started."""
         try:
             return subprocess.Popen(
-                [self.git, *_OPTIONS, *args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=self.folder,
-                env=self._environment(),
-            )
+                [self.git, *_OPTIONS, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, cwd=self.folder, env=self._environment(),
+            )  # fmt: skip
         except OSError as error:
             raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
 
@@ -134,15 +130,9 @@ class SnapshotStore:
             raise StoreSlowError(f"there was no time left for git {_verb(args)}")
         try:
             done = subprocess.run(
-                [self.git, *_OPTIONS, *args],
-                input=data,
-                capture_output=True,
-                cwd=self.work_tree or self.folder,
-                env=self._environment(),
-                timeout=left_s,
-                check=False,
-                umask=0o077,
-            )
+                [self.git, *_OPTIONS, *args], input=data, capture_output=True, check=False,
+                cwd=self.work_tree or self.folder, env=self._environment(), timeout=left_s, umask=0o077,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise StoreSlowError(f"git {_verb(args)} took more than {left_s:.0f} s") from None
         except OSError as error:

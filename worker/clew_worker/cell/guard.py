@@ -214,7 +214,7 @@ def _furnish(box: sandbox.Box) -> sandbox.Box:
     spec = box.spec
     if not box.pidns:
         if spec.overlay:
-            raise CellStartError("sandbox", "an overlay needs a mount namespace")
+            raise CellStartError("sandbox", "no overlay: it needs a mount namespace")
         return box
     namespaces.furnish(netns=box.netns)
     if spec.overlay:
