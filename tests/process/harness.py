@@ -24,7 +24,7 @@ from forge import Forge, Process
 from of_proc import become_subreaper, children, title
 
 from clew_daemon import cli
-from clew_daemon.reading.client import NoDaemon, call
+from clew_daemon.reading.client import NoDaemon, call, RequestRefused
 from clew_shared.ledger.reader import Reader
 
 DEADLINE_S = 60.0
@@ -275,7 +275,7 @@ class Clew:
     def answers(self) -> bool:
         try:
             return bool(self.ask("ping")["ready"])
-        except NoDaemon:
+        except (NoDaemon, RequestRefused):  # it cannot tell who asks without a descriptor
             return False
 
     def clew(self, *args: str, code: int | None = 0, given: str = "", under: tuple = ()) -> str:
