@@ -24,7 +24,7 @@ from forge import Forge, Process
 from of_proc import become_subreaper, children, title
 
 from clew_daemon import cli
-from clew_daemon.reading.client import NoDaemon, call, RequestRefused
+from clew_daemon.reading.client import NoDaemon, RequestRefused, call
 from clew_shared.ledger.reader import Reader
 
 DEADLINE_S = 60.0
