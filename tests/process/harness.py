@@ -310,12 +310,13 @@ class Clew:
 
     def executor_pid(self, goal: str) -> int:
         """The goal's executor, the payload of a cell, by its title: what it works in shows root alone."""
-        assert self.daemon is not None
-        cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
-        names = (f"clew: executor {goal} ", f"clew: view {goal} ")
-        found = [pid for pid in cells if title(pid).startswith(names)]
-        assert len(found) == 1, [(pid, title(pid)) for pid in cells]
-        return found[0]
+
+        def found() -> list[int]:  # the kernel's lists of children may leave one out
+            cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
+            names = (f"clew: executor {goal} ", f"clew: view {goal} ")
+            return [pid for pid in cells if title(pid).startswith(names)]
+
+        return self.until(found, "its executor")[0]
 
     def workspace(self, goal: str) -> Path:
         return self.home / "workspaces" / goal

@@ -80,9 +80,8 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
         goal = begun(clew, llm, iterations=iterations)
         clew.wait("worker.exited", goal=goal, epoch=2)  # the last turn's cost comes after its end
     assert [line[: len(reason)] for line in reasons(clew, goal)] == [reason]
-    view = clew.goal(goal)
-    assert (view["restarts"], view["epoch"]) == (0, 2)
-    assert view["tokens"] == (len(llm.of(1)) + 2) * TURN_TOKENS  # no question is asked in vain
+    told = [clew.goal(goal)[key] for key in ("restarts", "epoch", "tokens")]
+    assert told == [0, 2, (len(llm.of(1)) + 2) * TURN_TOKENS]  # no question is asked in vain
 
 
 def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):

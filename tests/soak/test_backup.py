@@ -98,8 +98,8 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     assert clew.state(goal)["goal"]["status"] == "completed"
 
     command, no = clew.command("restore", str(clew.folder / "copy.db")), ("[y/N]: ", "n\n")
-    env = clew.environment() | {"TERM": "xterm"}
-    assert "nothing was changed" in on_terminal(command, env, 80, answers=[no], code=1)
+    said = on_terminal(command, clew.environment() | {"TERM": "xterm"}, 80, answers=[no], code=1)
+    assert "nothing was changed" in said
     told = restored(clew)
     assert told["note"].startswith("recorded after the backup: ")
     assert [g["id"] for g in told["goals_lost"]] == [lost]
