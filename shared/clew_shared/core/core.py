@@ -13,7 +13,6 @@ from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict, Wr
 from clew_shared.core.questions import Question
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.rules import Nudge, Proposal, Refusal, judge, review, theme
-from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import Action, GoalStatus, Level, Result
@@ -214,10 +213,9 @@ class Core(TreeCommands):
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
         short = beginning(text.strip(), THOUGHT_CHARS)
-        words = words_of(short)
-        new, about = is_new(self.state.loops.scope.memory, words), theme(text)
+        words, about = words_of(short), theme(text)
         thought = ev.Thought(
-            at=at, text=short, theme=about, has_tool_calls=has_tool_calls, new=new, words=words
+            at=at, text=short, theme=about, has_tool_calls=has_tool_calls, words=words
         )
         self.emit(thought)
         return self._review(at)

@@ -245,7 +245,7 @@ def _streaks(state: State, limits: LoopSettings, calls: AgentCalls) -> dict[str,
             f"Your last {same} thoughts were all {at.theme.replace('_', ' ')} and nothing new came of them. "
             f"You are repeating yourself: take one concrete action now, or {calls.finish}."
         )
-    if planned >= limits.thoughts_without_tools * (2 if at.new_thought else 1):
+    if planned >= limits.thoughts_without_tools:
         said["repeated_planning"] = (
             f"{planned} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
         )

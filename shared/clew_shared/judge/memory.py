@@ -109,16 +109,11 @@ def take_wait(memory: Memory, seq: int, label: Callable[[], str]) -> None:
     _owe(memory, seq, label, 0.0, cost, by_itself=True)
 
 
-def is_new(memory: Memory, words: str) -> bool:
-    """Return whether at least half of what a thought says, and four words of it, was not said before."""
-    found = each(words)
-    return sum(word not in memory.words for word in found) >= max(4, len(found) / 2)
-
-
 def take_thought(memory: Memory, seq: int, words: str, *, acts: bool) -> None:
     """Take in a thought; where no action follows it costs a third of `patience`, a sixth if most words are new."""
     memory.step += 1
-    new, found = is_new(memory, words), each(words)
+    found = each(words)  # new: at least half of them, and four
+    new = sum(word not in memory.words for word in found) >= max(4, len(found) / 2)
     _keep_all(memory.words, dict.fromkeys(found, memory.step))
     if found and not acts:
         take_idle(memory, seq, "a thought", 1 / 6 if new else 1 / 3)

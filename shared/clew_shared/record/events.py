@@ -90,14 +90,13 @@ class Thought(GoalEvent, frozen=True):
     text: str
     theme: str
     has_tool_calls: bool
-    new: bool = False  # most of it was not said before
     words: str = ""  # hashes of what it says
 
     def into(self, state: State) -> None:
         attention, acts = state.loops.attention, self.has_tool_calls
         attention.steps += 1
         attention.same_theme = attention.same_theme + 1 if self.theme == attention.theme else 1
-        attention.theme, attention.new_thought = self.theme, self.new
+        attention.theme = self.theme
         attention.thoughts_without_tools = 0 if acts else attention.thoughts_without_tools + 1
         memory.take_thought(state.loops.scope.memory, state.seq, self.words, acts=acts)
         attention.drop_broken()

@@ -108,7 +108,6 @@ class Attention:
     theme: str = ""
     same_theme: int = 0  # thoughts in a row with it
     thoughts_without_tools: int = 0
-    new_thought: bool = False  # the last one had new content
     stuck: int = 0
     acted: bool = False  # an action was carried out that does more than wait or look at the record
     waits: bool = False  # in this turn it waited, or looked at what may change by itself
