@@ -99,32 +99,32 @@ def broken(n):
     return lambda agent: agent.fail(f"make {n}", f"broken {n}x").word
 
 
+def asks(name):
+    return lambda agent: (
+        agent.fail(f"curl http://h/{name}", f"http://h/{name}: 401 Unauthorized").word
+    )
+
+
 TOLD = {
     "three thoughts of one theme": ({}, thinks(*PLANS), "theme"),
     "theme_window": ({"theme_window": 2}, thinks("I plan", "I plan"), "theme"),
     "three thoughts without an act": ({}, thinks("hm 1", "hm 2", "hm 3"), "repeated_planning"),
     "thoughts_without_tools": ({"thoughts_without_tools": 2}, thinks("hm", "hm"), "repeated_planning"),
     "five turns without a fact": ({}, says(*["advancing"] * 5), "no_progress"),
+    "the same error": ({}, [asks(n) for n in "abc"], "same_error"),
     "stuck three times": ({}, says("stuck", "regressing", "stuck"), "stuck"),
 }  # fmt: skip
 
 SILENT = {
     "a planet is no plan": thinks(*["the planet"] * 5, tools=True),
     "thoughts with tool calls": thinks(*["hm"] * 8, "", *["Let me go on"] * 8, tools=True),
-    "acts between thoughts": [
-        move for n in range(6) for move in (*thinks(f"hm {n}", f"well {n}"), reads(n))
-    ],
-    "searches that find something": [
-        move for n in range(10) for move in (*thinks("I search for it", tools=True), reads(n))
-    ],
-    "one sentence about ever other things": [
-        move
-        for n, name in enumerate(NAMES)
-        for move in (*thinks(f"I turn to the {name} and mend its loop", tools=True), broken(n))
-    ],
+    "acts between thoughts": [m for n in range(6) for m in (*thinks(f"hm {n}", f"well {n}"), reads(n))],
+    "searches that find something": [m for n in range(9) for m in (*thinks("I search", tools=True), reads(n))],
+    "one sentence about ever other things":
+        [m for n, name in enumerate(NAMES) for m in (*thinks(f"I mend the {name}", tools=True), broken(n))],
     "turns that bring facts": [move for n in range(20) for move in (reads(n), *says("advancing"))],
     "advancing ends the row of being stuck": says("stuck", "stuck", "advancing", "stuck"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TOLD)

@@ -36,7 +36,6 @@ ENV_NAME = re.compile(r"CLEW_[A-Z0-9]+(_[A-Z0-9]+)*(__[A-Z0-9]+(_[A-Z0-9]+)*)+")
 
 OUTDATED = {
     ("loops", "stale_actions"): ": `loops.patience` has taken its place",
-    ("loops", "same_error_limit"): ": `loops.patience` has taken its place",
     ("loops", "themes"): "",
     ("playbook", "llm_reflection"): ": `agents.NAME.reflection` has taken its place",
     ("context", "stale_after_s"): "",

@@ -140,6 +140,7 @@ class LoopSettings(Table):
     theme_window: AtLeastTwo = 3
     thoughts_without_tools: AtLeastTwo = 3
     iterations_without_facts: AtLeastTwo = 5
+    same_error_limit: AtLeastTwo = 3
     patience: SecondsOrZero = 3.0
     stuck_limit: AtLeastOne = 3
     ignore: Texts = IGNORED

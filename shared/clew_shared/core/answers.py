@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from clew_shared.gate.rules import KnownOutcome
-from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
+from clew_shared.judge.reading import Reading, error_of, fault_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level, Result
 from clew_shared.record.state import InFlight, State
@@ -72,13 +72,15 @@ def finished_event(
     is_plain = report.output is None and report.changed is None and not moved
     reading = plain(name) if is_plain else report.reading or reading_of(flight, report)
     writes = tool in WRITE_ONLY_TOOLS or not report.output
+    error = error_of(report.result, report.output)
     return ev.ActionFinished(
         at=at,
         of=flight.seq,
         result=report.result,
         head=both_ends(report.output, HEAD_CHARS),
         outcome=f"{report.result}:" if writes else outcome_of(report.result, report.output or ""),
-        error_class=error_of(report.result, report.output),
+        error_class=error,
+        fault=fault_of(flight.action.args, error),
         duration_s=round(report.duration_s, 6),
         exit_code=report.exit_code,
         changed=changed,

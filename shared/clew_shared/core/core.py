@@ -155,18 +155,12 @@ class Core(TreeCommands):
 
     def _allow(self, proposal: Proposal, nudge: Nudge | None, at: float, rationale: str) -> Verdict:
         name = proposal.signature
-        seq = self.emit(
-            ev.ActionAllowed(
-                at=at,
-                epoch=self.state.epoch,
-                tool=proposal.tool,
-                args=proposal.args,
-                signature=name,
-                rationale=rationale[:MESSAGE_CHARS],
-                attempt=self.state.attempt.number,
-                run=journal.run_number(self.state, name, is_step=self.runbook),
-            )
-        )
+        allowed = ev.ActionAllowed(
+            at=at, epoch=self.state.epoch, attempt=self.state.attempt.number,
+            tool=proposal.tool, args=proposal.args, signature=name, rationale=rationale[:MESSAGE_CHARS],
+            run=journal.run_number(self.state, name, is_step=self.runbook),
+        )  # fmt: skip
+        seq = self.emit(allowed)
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
@@ -213,11 +207,8 @@ class Core(TreeCommands):
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
         short = beginning(text.strip(), THOUGHT_CHARS)
-        words, about = words_of(short), theme(text)
-        thought = ev.Thought(
-            at=at, text=short, theme=about, has_tool_calls=has_tool_calls, words=words
-        )
-        self.emit(thought)
+        said = {"text": short, "theme": theme(text), "words": words_of(short)}
+        self.emit(ev.Thought(at=at, has_tool_calls=has_tool_calls, **said))
         return self._review(at)
 
     def reflect(self, event: ev.Reflected) -> Feedback:

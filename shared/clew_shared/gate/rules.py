@@ -226,14 +226,16 @@ FAILURE_CHARS, TEXT_CHARS = 300, 120
 
 
 def review(state: State, limits: LoopSettings, calls: AgentCalls = PROTOCOL) -> Intervened | None:
+    streaks = _streaks(state, limits, calls)
     said = {
         kind: _told(state, limits, kind, message, again=kind in state.loops.attention.raised)
-        for kind, message in _streaks(state, limits, calls).items()
+        for kind, message in streaks.items()
         if _is_due(state, kind)
     }
     thoughts = said.get("theme") or said.get("repeated_planning")
     turns = said.get("no_progress") or said.get("stuck")
-    return thoughts or nothing_new(state, limits, calls) or turns
+    news = None if "same_error" in streaks else nothing_new(state, limits, calls)
+    return thoughts or said.get("same_error") or news or turns
 
 
 def _streaks(state: State, limits: LoopSettings, calls: AgentCalls) -> dict[str, str]:
@@ -255,6 +257,11 @@ def _streaks(state: State, limits: LoopSettings, calls: AgentCalls) -> dict[str,
             f"{turns} iterations brought nothing new: {back if at.moved else 'no file changed'}, and no new "
             "answer came. Stop, say what you know, and do one different, concrete action that you have not tried; "
             f"if the work is done, {calls.finish}."
+        )
+    if at.same_error >= limits.same_error_limit:
+        said["same_error"] = (
+            f"{at.same_error} times in a row the same error, whatever the arguments. Find its cause before you try "
+            f"again, look elsewhere, or {calls.failed}."
         )
     if at.stuck >= limits.stuck_limit:
         failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""

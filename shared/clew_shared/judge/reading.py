@@ -197,6 +197,13 @@ def error_of(result: str, output: str | None) -> str:
     return " ".join(rows_of(_text_of(output)))[:ERROR_CHARS]
 
 
+def fault_of(args: Mapping[str, Any], error: str) -> str:
+    """Return a hash of what an error says beside what the action itself named, "" for nothing."""
+    own = " ".join(_texts(args)).lower()
+    said = [word for one in error.split() if (word := one.strip("'\"`:,.()[]")) not in own]
+    return hashed(" ".join(said)) if said else ""
+
+
 @lru_cache(maxsize=4)
 def _text_of(output: str) -> str:
     """Return what is read of an answer: of a long one both ends, and a digest of the rest."""

@@ -144,6 +144,7 @@ class ActionFinished(GoalEvent, frozen=True):
     head: str = ""  # both ends of the output
     outcome: str
     error_class: str = ""  # the error without what varies from call to call
+    fault: str = ""  # a hash of it, without what the action named
     duration_s: float = 0.0
     exit_code: int | None = None
     changed: bool | None = None
@@ -249,6 +250,10 @@ class ActionFinished(GoalEvent, frozen=True):
         moves = progress or varies or self.soft
         step = CycleStep(name, moves, writes and not progress, self.plain, action.seq)
         scope.steps = [*scope.steps[1 - STEPS_KEPT :], step]
+        fault = f"{action.name} {self.fault}" if self.fault and not self.soft else ""
+        again = attention.same_error if fault == attention.fault else 0
+        is_other = [one.signature for one in scope.steps[-2:-1]] != [name]
+        attention.fault, attention.same_error = fault, again + is_other if fault else 0
         attention.acted = attention.acted or not self.idle
         if self.idle:
             attention.firm = True

@@ -109,6 +109,8 @@ class Attention:
     same_theme: int = 0  # thoughts in a row with it
     thoughts_without_tools: int = 0
     stuck: int = 0
+    fault: str = ""  # of the last step, with its tool
+    same_error: int = 0  # different steps in a row with it
     acted: bool = False  # an action was carried out that does more than wait or look at the record
     waits: bool = False  # in this turn it waited, or looked at what may change by itself
     firm: bool = False  # … and did anything else
@@ -125,6 +127,7 @@ class Attention:
             "repeated_planning": self.thoughts_without_tools,
             "no_progress": self.iterations_without_facts,
             "stuck": self.stuck,
+            "same_error": self.same_error,
         }
 
     def drop_broken(self) -> None:

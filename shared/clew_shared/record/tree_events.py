@@ -220,12 +220,9 @@ class FinishRefused(GoalEvent, frozen=True):
         no_action = before.actions == state.actions_total and (unseen or not self.own_tools)
         same_checks = same_files and bool(self.failing) and before.failing == self.failing
         loops.refused = RefusedFinishes(
-            world=world,
-            actions=state.actions_total,
-            failing=self.failing,
+            world=world, actions=state.actions_total, failing=self.failing, unseen=unseen,
             count=before.count + 1 if same_files or no_action else 1,
             same_checks=before.same_checks + 1 if same_checks else 1,
-            unseen=unseen,
-        )
+        )  # fmt: skip
         if self.resumes:
             state.resume_last()
