@@ -78,7 +78,7 @@ def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_i
     assert (place / "pot").exists()
     clew.cli("cancel", other)
     clew.no_worker(other)
-    clew.cli("undo", goal)  # nobody is there to ask
+    clew.cli("undo", goal)  # without a terminal it does not ask
     assert not (place / "pot").exists()
 
 

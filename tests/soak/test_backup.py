@@ -170,7 +170,7 @@ def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
         "runpy.run_module('clew_daemon', run_name='__main__')\n"
     )
     command = [sys.executable, "-c", dying, "--home", str(clew.home)]
-    command += ["restore", str(clew.folder / "copy.db")]  # nobody is there to ask
+    command += ["restore", str(clew.folder / "copy.db")]  # without a terminal it does not ask
     for steps in range(40):
         env = clew.environment() | {"STEPS": str(steps)}
         done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)

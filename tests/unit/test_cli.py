@@ -158,7 +158,7 @@ def test_a_restore_names_what_the_backup_lacks(clew, tmp_path):
     assert clew("--home", tmp_path, "backup", newer)[0] == 0
     lost = f"lost, or set back: 2 goals ({MATHX}, new-1)"
     code, out, err = clew("--home", tmp_path, "restore", older)
-    assert (code, lost in out, err) == (0, True, "")  # nobody is there to ask
+    assert (code, lost in out, err) == (0, True, "")  # without a terminal it does not ask
     code, out, _ = clew("--home", tmp_path, "restore", newer)
     assert (code, "lost" in out) == (0, False)
 

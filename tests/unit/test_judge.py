@@ -121,7 +121,7 @@ SILENT = {
     "acts between thoughts": [m for n in range(6) for m in (*thinks(f"hm {n}", f"well {n}"), reads(n))],
     "searches that find something": [m for n in range(9) for m in (*thinks("I search", tools=True), reads(n))],
     "one sentence about ever other things":
-        [m for n, name in enumerate(NAMES) for m in (*thinks(f"I mend the {name}", tools=True), broken(n))],
+        [m for n, name in enumerate(NAMES) for m in (*thinks(f"I fix the {name}", tools=True), broken(n))],
     "turns that bring facts": [move for n in range(20) for move in (reads(n), *says("advancing"))],
     "advancing ends the row of being stuck": says("stuck", "stuck", "advancing", "stuck"),
 }  # fmt: skip

@@ -129,7 +129,7 @@ def earlier_lines(more: object) -> list[Line]:
 
 
 def confirmed(question: str) -> bool:
-    """Ask who is at a terminal, else the answer is yes; Ctrl-C and Ctrl-D at the prompt are a no."""
+    """Ask a person at a terminal; without one the answer is yes. Ctrl-C and Ctrl-D at the prompt are a no."""
     try:
         out = sys.stdout.isatty()
         asks = sys.stdin.isatty() and (out or sys.stderr.isatty())

@@ -278,10 +278,9 @@ def _run(env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S) -> t
     if program is None:
         return "", "systemctl is not installed"
     command = [program, "--user", "--no-pager", *args]
-    nothing = subprocess.DEVNULL
     try:
         done = subprocess.run(
-            command, env=env, stdin=nothing, capture_output=True, text=True,
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=within_s, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:

@@ -32,7 +32,7 @@ RESTORE_TIMEOUT_S = VIEW_TIMEOUT_S = 300.0
 
 
 class ExecutorFault(Exception):
-    """Nothing could be carried out, or not to its end."""
+    """The executor could not carry something out, or not to its end."""
 
 
 class ExecutorDied(ExecutorFault):

@@ -39,7 +39,9 @@ log = structlog.get_logger()
 FILES_SHOWN = 20
 OUTPUT_CHARS = 1_500
 COMMAND_CHARS = 80
-BEFORE = r"""(?:(?<![\w.}*~)\]-])|(?<=[\s"']-\w)|(?<=:-))"""  # a path begins: after `-C`, too
+BEFORE = (
+    r"""(?:(?<![\w.}*~)\]-])|(?<=[\s"']-\w)|(?<=:-))"""  # where a path may begin, also after `-C`
+)
 NO_OVERLAY = "no overlay: "  # begins what a cell says that could mount none
 
 
@@ -50,7 +52,7 @@ class Proving:
         self._epoch = epoch
         self._checks = checks
         self._theirs: dict[str, str] = {}
-        self._never = False  # no view can be made here, nor could one before the work
+        self._never = False  # this machine can make no view, and could not before the work
 
     @property
     def on(self) -> bool:
@@ -160,7 +162,7 @@ class Proving:
         while take := rules.next_view(seen, runs, allowed):
             try:
                 ran = await self._again(take, seen, tree)
-            except ExecutorDied:  # once more; not the look, before which what was alive has ended
+            except ExecutorDied:  # the look is not repeated: what was alive then has been ended
                 ran = await self._again(take, seen, tree)
             runs = replace(runs, views={**runs.views, take: ran})
         found, accepts = rules.verdict(seen, runs, allowed)

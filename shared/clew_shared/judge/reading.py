@@ -199,7 +199,7 @@ def error_of(result: str, output: str | None) -> str:
 
 def fault_of(args: Mapping[str, Any], error: str) -> str:
     """Return a hash of what an error says beside what the action itself named, "" for nothing."""
-    own = " ".join(_texts(args)).lower()
+    own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower() if error else ""
     said = [word for one in error.split() if (word := one.strip("'\"`:,.()[]")) not in own]
     return hashed(" ".join(said)) if said else ""
 

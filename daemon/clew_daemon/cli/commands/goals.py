@@ -66,14 +66,15 @@ def _status_lines(instance: Instance, view: GoalList | OneGoal) -> Iterator[Line
 @reading(parameters.goal, parameters.limit())
 def history(instance: Instance, goal: str, limit: int) -> Shown:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
+    from clew_daemon.record.goal_status import goal_detail
+
     outputs = click.get_current_context().params["as_json"]  # no line shows one
     found, more = actions.last_actions(instance, goal, limit, None, outputs)
-    again = any(one.get("attempt", 1) > 1 for one in found)
-    lines = columns([_action_row(action, attempt=again) for action in found])
-    lines = lines or [[("no finished actions yet", "dim")]]
-    starts = one_goal(instance, goal)["goal"]["attempts"]
+    starts = goal_detail(goal_state(instance, goal), actions=False)["attempts"]
+    rows = columns([_action_row(action, attempt=bool(starts)) for action in found])
     why = [[(clean(word + text), "dim")] for one in starts for word, text in fresh_start(one)]
-    shown = [*parameters.earlier_lines(more), *lines, *why]
+    none: list[Line] = [[("no finished actions yet", "dim")]]
+    shown = [*parameters.earlier_lines(more), *(rows or none), *why]
     return {"goal": goal, "actions": found, "more": more, "attempts": starts}, shown
 
 

@@ -71,7 +71,7 @@ def _coloured(line: views.DiffLine) -> str:
 def undo(instance: Instance, goal: str, subtask: str | None, yes: bool, as_json: bool) -> None:
     """Restore what a goal, or one of its subtasks, has changed in the workspace.
 
-    It shows what it will do, and asks, if it is on a terminal. The same command again reverts the undo, if nothing else
+    At a terminal it shows what it will do, and asks first. The same command again reverts the undo, if nothing else
     is left to undo. With --json and without --yes it only shows.
 
     An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
